@@ -84,17 +84,17 @@ def begun(cache: Sessions, offsets: dict[int, int], version: int = 12, **fields:
     full = request(offsets, **fields)
     assert cache.begin(full, version) is None
     topic = fields.get("topic_id", "t")
-    answers = [answer(index, topic=topic) for index in offsets]
-    found = cache.get(cache.create(full, version, answers, privileged=False))
-    assert found is not None
-    return found
+    responses = [answer(index, topic=topic) for index in offsets]
+    session = cache.get(cache.create(full, version, responses, privileged=False))
+    assert session is not None
+    return session
 
 
-def named(found: Any) -> list[int]:
-    return [key[1] for key, _ in found]
+def named(included: Any) -> list[int]:
+    return [key[1] for key, _ in included]
 
 
-def test_a_session_goes_on_with_each_epoch() -> None:
+def test_a_session_continues_with_each_epoch() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 5, 1: 6})
     assert session.epoch == 1
@@ -104,7 +104,7 @@ def test_a_session_goes_on_with_each_epoch() -> None:
     assert cache.begin(request(session_id=session.id, epoch=2), 12) is session
 
 
-def test_an_unknown_session_is_said_to_be() -> None:
+def test_an_unknown_session_is_reported() -> None:
     cache, _ = sessions()
     assert cache.begin(request(session_id=99, epoch=1), 12) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -118,7 +118,7 @@ def test_requests_add_change_and_forget_partitions() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 5, 1: 6})
     cache.begin(request({1: 60, 2: 7}, session_id=session.id, epoch=1, forget=(0,)), 12)
-    assert {key[1]: told.wanted.fetch_offset for key, told in session.partitions.items()} == {1: 60, 2: 7}
+    assert {key[1]: cached.wanted.fetch_offset for key, cached in session.partitions.items()} == {1: 60, 2: 7}
 
 
 def test_a_session_without_partitions_ends() -> None:
@@ -149,18 +149,18 @@ def test_names_and_ids_do_not_mix_in_a_session() -> None:
     assert list(by_id.partitions) == [(ID, 3)]
 
 
-def test_only_what_is_new_is_named() -> None:
+def test_only_changed_partitions_are_included() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 0, 1: 0, 2: 0, 3: 0})
     cache.begin(request(session_id=session.id, epoch=1), 12)
-    answers = [answer(0), answer(1, hw=5), answer(2, start=1), answer(3, records=b"x")]
-    assert named(cache.filter(session, 1, answers)) == [1, 2, 3]
+    responses = [answer(0), answer(1, hw=5), answer(2, start=1), answer(3, records=b"x")]
+    assert named(cache.filter(session, 1, responses)) == [1, 2, 3]
     cache.begin(request(session_id=session.id, epoch=2), 12)
-    answers = [answer(0), answer(1, hw=5), answer(2, start=1), answer(3)]
-    assert named(cache.filter(session, 2, answers)) == []
+    responses = [answer(0), answer(1, hw=5), answer(2, start=1), answer(3)]
+    assert named(cache.filter(session, 2, responses)) == []
 
 
-def test_an_error_is_named_each_time_and_its_end_too() -> None:
+def test_an_error_is_included_each_time_and_so_is_its_end() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 0})
     for epoch in (1, 2):
@@ -172,7 +172,7 @@ def test_an_error_is_named_each_time_and_its_end_too() -> None:
     assert named(cache.filter(session, 4, [answer(0)])) == []
 
 
-def test_a_divergence_is_always_named() -> None:
+def test_a_divergence_is_always_included() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 0})
     cache.begin(request(session_id=session.id, epoch=1), 12)
@@ -181,7 +181,7 @@ def test_a_divergence_is_always_named() -> None:
     assert named(cache.filter(session, 1, [(key, data)])) == [0]
 
 
-def test_partitions_that_gave_records_go_last() -> None:
+def test_partitions_that_returned_records_move_to_the_end() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 0, 1: 0, 2: 0})
     cache.begin(request(session_id=session.id, epoch=1), 12)
@@ -189,7 +189,7 @@ def test_partitions_that_gave_records_go_last() -> None:
     assert [key[1] for key in session.partitions] == [1, 2, 0]
 
 
-def test_a_request_overtaken_by_another_is_told() -> None:
+def test_a_superseded_request_gets_an_error() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 0})
     cache.begin(request(session_id=session.id, epoch=1), 12)
@@ -197,7 +197,7 @@ def test_a_request_overtaken_by_another_is_told() -> None:
     assert cache.filter(session, 1, [answer(0)]) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-# Room for sessions
+# Eviction
 
 
 def create(cache: Sessions, size: int, *, privileged: bool = False) -> int:
@@ -210,14 +210,14 @@ def test_no_slots_no_sessions() -> None:
     assert create(cache, 1) == 0
 
 
-def test_a_young_session_stays() -> None:
+def test_a_young_session_is_not_evicted() -> None:
     cache, _ = sessions(1)
     first = create(cache, 1)
     assert create(cache, 100) == 0
     assert cache.get(first) is not None
 
 
-def test_a_session_long_unused_makes_room() -> None:
+def test_a_session_unused_for_long_is_evicted() -> None:
     cache, clock = sessions(1)
     first = create(cache, 100)
     clock.now_ns += EVICTION_NS
@@ -229,7 +229,7 @@ def test_a_session_long_unused_makes_room() -> None:
     assert cache.evictions == 1
 
 
-def test_a_larger_one_takes_the_place_of_an_old_smaller_one() -> None:
+def test_a_larger_session_evicts_an_old_smaller_one() -> None:
     cache, clock = sessions(2)
     small, large = create(cache, 2), create(cache, 5)
     clock.now_ns += EVICTION_NS + 1
@@ -241,7 +241,7 @@ def test_a_larger_one_takes_the_place_of_an_old_smaller_one() -> None:
     assert cache.get(large) is not None
 
 
-def test_a_follower_takes_a_consumers_place_however_young() -> None:
+def test_a_follower_evicts_a_consumers_session_however_young() -> None:
     cache, _ = sessions(1)
     consumer = create(cache, 100)
     follower = create(cache, 1, privileged=True)

@@ -33,7 +33,7 @@ class FakeLog:
 
 
 class Cluster:
-    """Which brokers may be in an ISR."""
+    """Brokers that may be in an ISR."""
 
     def __init__(self) -> None:
         self.ineligible: set[int] = set()
@@ -79,7 +79,7 @@ def fetch(partition: Partition[FakeLog], broker: int, offset: int, now: int = 0,
 
 
 # M-D2
-def test_alone_all_that_is_written_is_committed() -> None:
+def test_a_single_replica_commits_every_append() -> None:
     partition, log = leading(replicas=(1,))
     log.end_offset = 5
     assert partition.advance(0)
@@ -88,14 +88,14 @@ def test_alone_all_that_is_written_is_committed() -> None:
     assert partition.acknowledged(5) is ErrorCode.NONE
 
 
-def test_a_log_that_was_there_is_committed_when_its_only_replica_leads() -> None:
+def test_an_existing_log_is_committed_when_its_only_replica_leads() -> None:
     partition, log = leading(FakeLog(7), replicas=(1,))
     assert log.high_watermark == 7
     assert partition.leader_epoch_start == 7
     assert log.epochs == [(4, 7)]
 
 
-def test_the_high_watermark_is_the_least_end_of_the_isr() -> None:
+def test_the_high_watermark_is_the_smallest_end_offset_of_the_isr() -> None:
     partition, log = leading()
     log.end_offset = 10
     assert not partition.advance(0)
@@ -107,19 +107,19 @@ def test_the_high_watermark_is_the_least_end_of_the_isr() -> None:
     assert log.high_watermark == 8
 
 
-def test_who_is_not_in_the_isr_holds_nothing_up() -> None:
+def test_a_replica_outside_the_isr_does_not_delay_the_high_watermark() -> None:
     partition, log = leading(isr=(1, 2))
     log.end_offset = 10
     assert fetch(partition, 2, 10)
     assert log.high_watermark == 10
 
 
-def test_one_that_has_caught_up_and_may_join_is_waited_for() -> None:
+def test_a_caught_up_replica_that_may_join_is_waited_for() -> None:
     partition, log = leading(isr=(1,), replicas=(1, 2))
     log.end_offset = 10
     fetch(partition, 2, 0, now=10)
     log.end_offset = 11
-    fetch(partition, 2, 10, now=20)  # it read all that there was at its last fetch
+    fetch(partition, 2, 10, now=20)  # the end of the log at its last fetch
     assert partition.proposal is not None
     partition.refused(partition.proposal, ErrorCode.INELIGIBLE_REPLICA)
     assert partition.maximal_isr == {1}
@@ -132,7 +132,7 @@ def test_one_that_has_caught_up_and_may_join_is_waited_for() -> None:
 
 
 # M-D2, KIP-966
-def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
+def test_the_high_watermark_does_not_advance_below_min_insync_replicas() -> None:
     partition, log = leading(isr=(1,), min_isr=2)
     log.end_offset = 10
     assert not partition.advance(0)
@@ -152,7 +152,7 @@ def test_min_insync_replicas_above_the_number_of_replicas_means_all() -> None:
     assert partition.advance(0)
 
 
-def test_acknowledged_when_the_isr_has_it() -> None:
+def test_acknowledged_when_the_isr_has_the_records() -> None:
     partition, log = leading(replicas=(1, 2), min_isr=2)
     log.end_offset = 4
     partition.advance(0)
@@ -161,7 +161,7 @@ def test_acknowledged_when_the_isr_has_it() -> None:
     assert partition.acknowledged(4) is ErrorCode.NONE
 
 
-def test_an_isr_that_shrank_after_the_append_is_told() -> None:
+def test_an_isr_that_shrank_after_the_append_is_reported() -> None:
     partition, log = leading(replicas=(1, 2), min_isr=2)
     log.end_offset = 4
     fetch(partition, 2, 4)
@@ -169,7 +169,7 @@ def test_an_isr_that_shrank_after_the_append_is_told() -> None:
     assert partition.acknowledged(4) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_who_leads_no_more_acknowledges_nothing() -> None:
+def test_a_former_leader_acknowledges_nothing() -> None:
     partition, log = leading(replicas=(1, 2))
     assert partition.follow(state(replicas=(1, 2), leader=2, leader_epoch=5, partition_epoch=11), log)
     assert partition.acknowledged(0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -196,7 +196,7 @@ def test_flush_messages_holds_the_high_watermark_back_until_the_flush() -> None:
 # Epochs
 
 
-def test_a_new_epoch_is_noted_before_anything_is_written() -> None:
+def test_a_new_epoch_is_recorded_before_anything_is_written() -> None:
     partition, log = leading(FakeLog(3))
     partition.lead(state(leader_epoch=5, partition_epoch=11), log, 0)
     assert log.epochs == [(4, 3), (5, 3)]
@@ -205,7 +205,7 @@ def test_a_new_epoch_is_noted_before_anything_is_written() -> None:
     assert partition.isr == {1, 2}
 
 
-def test_a_state_older_than_what_the_controller_answered_is_ignored() -> None:
+def test_a_state_older_than_the_alter_partition_response_is_ignored() -> None:
     partition, log = leading()
     assert not partition.lead(state(partition_epoch=9, isr=(1,)), log, 0)
     assert partition.isr == {1, 2, 3}
@@ -213,7 +213,7 @@ def test_a_state_older_than_what_the_controller_answered_is_ignored() -> None:
     assert partition.is_leader
 
 
-def test_following_the_same_leader_in_the_same_epoch_is_nothing_new() -> None:
+def test_following_the_same_leader_in_the_same_epoch_changes_nothing() -> None:
     partition, log = leading()
     follower = state(leader=2, leader_epoch=5, partition_epoch=11)
     assert partition.follow(follower, log)
@@ -223,7 +223,7 @@ def test_following_the_same_leader_in_the_same_epoch_is_nothing_new() -> None:
 # M-D1: the ISR
 
 
-def test_one_that_has_everything_committed_is_proposed() -> None:
+def test_a_replica_with_all_committed_records_is_proposed() -> None:
     partition, log = leading(isr=(1, 2))
     log.end_offset = 10
     fetch(partition, 2, 8)
@@ -241,8 +241,8 @@ def test_one_that_has_everything_committed_is_proposed() -> None:
     assert log.high_watermark == 8  # 3 counts already
 
 
-def test_one_must_reach_the_start_of_this_leaders_epoch() -> None:
-    """What the last leader wrote may be committed, though our high watermark does not show it yet."""
+def test_a_replica_must_reach_the_start_of_this_leaders_epoch() -> None:
+    """Records of the last leader may be committed, although our high watermark does not show it yet."""
     log = FakeLog(10)
     log.high_watermark = 4
     partition, _ = leading(log, isr=(1, 2))
@@ -253,20 +253,20 @@ def test_one_must_reach_the_start_of_this_leaders_epoch() -> None:
 
 
 # KIP-903
-def test_one_that_may_not_join_is_not_proposed() -> None:
+def test_an_ineligible_replica_is_not_proposed() -> None:
     cluster = Cluster()
     partition, _ = leading(cluster=cluster, isr=(1, 2))
     cluster.ineligible.add(3)
     fetch(partition, 3, 0)
     assert partition.proposal is None
     cluster.ineligible.clear()
-    fetch(partition, 3, 0, epoch=299)  # of an earlier life
+    fetch(partition, 3, 0, epoch=299)  # from before its restart
     assert partition.proposal is None
     fetch(partition, 3, 0, epoch=300)
     assert partition.proposal is not None
 
 
-def test_one_that_lags_is_proposed_to_leave_and_counts_until_that_is_agreed() -> None:
+def test_a_lagging_replica_is_proposed_to_leave_and_counts_until_the_controller_agrees() -> None:
     partition, log = leading(replicas=(1, 2))
     log.end_offset = 10
     assert not partition.propose_leaving(LAG)
@@ -282,7 +282,7 @@ def test_one_that_lags_is_proposed_to_leave_and_counts_until_that_is_agreed() ->
     assert (partition.isr, partition.partition_epoch) == ({1}, 11)
 
 
-def test_one_at_the_end_of_an_idle_log_does_not_lag() -> None:
+def test_a_replica_at_the_end_of_an_idle_log_does_not_lag() -> None:
     partition, log = leading(replicas=(1, 2))
     log.end_offset = 10
     fetch(partition, 2, 10, now=5)
@@ -290,7 +290,7 @@ def test_one_at_the_end_of_an_idle_log_does_not_lag() -> None:
     assert partition.proposal is None
 
 
-def test_a_refusal_that_says_where_we_are_takes_us_back_there() -> None:
+def test_a_definite_rejection_restores_the_committed_isr() -> None:
     for code in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED):
         partition, _ = leading(isr=(1, 2))
         fetch(partition, 3, 0)
@@ -300,14 +300,14 @@ def test_a_refusal_that_says_where_we_are_takes_us_back_there() -> None:
         assert partition.maximal_isr == {1, 2}
 
 
-def test_other_refusals_wait_for_metadata_or_are_tried_again() -> None:
+def test_other_rejections_wait_for_metadata_or_are_retried() -> None:
     partition, log = leading(isr=(1, 2))
     fetch(partition, 3, 0)
     proposal = partition.proposal
     assert proposal is not None
     assert not partition.refused(proposal, ErrorCode.FENCED_LEADER_EPOCH)
     assert partition.proposal is proposal
-    assert partition.maximal_isr == {1, 2, 3}  # it may have been taken all the same
+    assert partition.maximal_isr == {1, 2, 3}  # it may have been accepted all the same
     assert partition.refused(proposal, ErrorCode.NOT_CONTROLLER)
     partition.lead(state(partition_epoch=11), log, 0)
     assert partition.proposal is None
@@ -316,7 +316,7 @@ def test_other_refusals_wait_for_metadata_or_are_tried_again() -> None:
     assert partition.isr == {1, 2, 3}
 
 
-def test_an_answer_of_another_epoch_is_ignored() -> None:
+def test_a_response_of_another_epoch_is_ignored() -> None:
     partition, _ = leading(isr=(1, 2))
     fetch(partition, 3, 0)
     proposal = partition.proposal
@@ -326,7 +326,7 @@ def test_an_answer_of_another_epoch_is_ignored() -> None:
     assert partition.isr == {1, 2}
 
 
-def test_a_stranger_is_refused() -> None:
+def test_an_unknown_replica_is_rejected() -> None:
     partition, _ = leading(replicas=(1, 2))
     with pytest.raises(KafkaError) as refused:
         partition.follower(9, knows_epoch=False)
@@ -336,7 +336,7 @@ def test_a_stranger_is_refused() -> None:
     assert refused.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_replicas_come_and_go_with_the_assignment() -> None:
+def test_replicas_are_added_and_removed_with_the_assignment() -> None:
     partition, log = leading(replicas=(1, 2))
     fetch(partition, 2, 0)
     known = partition.followers[2]
@@ -346,7 +346,7 @@ def test_replicas_come_and_go_with_the_assignment() -> None:
     assert set(partition.followers) == {3}
 
 
-def test_the_low_watermark_is_the_least_start_of_the_living() -> None:
+def test_the_low_watermark_is_the_smallest_start_of_the_live_replicas() -> None:
     cluster = Cluster()
     partition, log = leading(cluster=cluster, replicas=(1, 2, 3))
     log.log_start_offset = 5

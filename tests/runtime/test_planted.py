@@ -1,4 +1,4 @@
-"""The hunt for planted bugs: found, found again, and not there without the bug."""
+"""The search for planted bugs: found, reproduced, and absent without the bug."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_patched_replaces_and_restores_also_after_an_error() -> None:
     assert isinstance(vars(Adder)["name"], staticmethod)
 
 
-def test_a_name_that_is_gone_is_refused() -> None:
+def test_an_unknown_name_is_rejected() -> None:
     with pytest.raises(AttributeError, match="adapt the planted bug"), patched(Adder, "plus", None):
         pass
 
@@ -64,7 +64,7 @@ def test_a_bug_that_hides_is_reported() -> None:
         hunt(bug(off_by_one, within_seeds=3), run)
 
 
-def test_a_hunt_begins_where_the_bug_was_seen() -> None:
+def test_a_search_begins_with_the_bug_s_first_seed() -> None:
     plays: list[int] = []
 
     def fails_at_seven(seed: int) -> None:
@@ -80,8 +80,8 @@ def test_a_hunt_begins_where_the_bug_was_seen() -> None:
 
 
 @pytest.mark.parametrize("error", [TypeError, AttributeError, NameError])
-def test_a_bug_that_does_not_fit_the_code_is_not_taken_for_found(error: type[Exception]) -> None:
-    """The patched method got an argument: what the plant raises says nothing of the checkers."""
+def test_a_bug_that_does_not_fit_the_code_does_not_count_as_found(error: type[Exception]) -> None:
+    """The patched method has a new argument: the error of the planted bug says nothing about the checkers."""
 
     def misfit(seed: int) -> None:
         if Adder().add(1, 1) != 2:
@@ -91,7 +91,7 @@ def test_a_bug_that_does_not_fit_the_code_is_not_taken_for_found(error: type[Exc
         hunt(bug(off_by_one), misfit)
 
 
-def test_a_finding_that_does_not_repeat_is_reported() -> None:
+def test_a_finding_that_is_not_reproducible_is_reported() -> None:
     plays: list[int] = []
 
     def fickle(seed: int) -> None:

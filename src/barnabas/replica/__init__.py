@@ -1,1 +1,1 @@
-"""Replication without IO: leaders and followers, who waits for them, and fetch sessions."""
+"""Replication without IO: leaders and followers, the purgatory, and fetch sessions."""

@@ -1,11 +1,11 @@
-"""Incremental fetch sessions (KIP-227): the partitions a client reads are told once, then only changes.
+"""Incremental fetch sessions (KIP-227): a client names its partitions once, then only changes are sent.
 
-What lives here: sessions, their epochs, which partitions an answer must name, and who has to make room when
-the cache is full.  What may not: reading records.
+Contains sessions, their epochs, which partitions a response must include, and eviction when the cache is
+full. Reading records belongs in the broker.
 
-A session remembers for each partition what its client was last told; an answer leaves out a partition of
-which there is nothing new.  Partitions that gave records go to the end of the session's order, so that those
-behind them are served next time.
+A session keeps for each partition what was last sent to its client; a response omits a partition without
+changes.  Partitions that returned records move to the end of the session's order, so that the others are
+served first next time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 MAX_SESSION_ID = 2**31 - 1
-# A session unused for so long makes room for anyone, one younger than this only for followers.
+# A session unused for this long can be evicted by any other, a younger one only by followers.
 EVICTION_NS = 120_000_000_000
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-# Partitions in all sessions together; one that would exceed it is not kept, and its client names all again.
+# Partitions in all sessions together; a session that would exceed it is not cached, and its client sends full
+# fetches.
 CACHED_PARTITIONS_MAX = 1_000_000
 
 # A topic by its name up to version 12, by its id from version 13 on.
@@ -33,12 +34,12 @@ PartitionKey = tuple[TopicKey, int]
 
 
 def next_epoch(epoch: int) -> int:
-    """After the last number comes 1: 0 means that a session begins."""
+    """1 follows the last number: 0 means that a session begins."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
-class Told:
-    """One partition of a session: what was asked of it last, and what its client knows."""
+class CachedPartition:
+    """One partition of a session: its latest fetch parameters, and what its client knows."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -47,35 +48,35 @@ class Told:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def take(self, answer: FetchResponse.PartitionData) -> bool:
-        """Whether the answer has to name the partition; the client then knows it."""
+    def record_response(self, response: FetchResponse.PartitionData) -> bool:
+        """Whether the response must include the partition; the client then knows its state."""
         must = (
-            bool(_has_records(answer))
-            or answer.preferred_read_replica != -1
-            or answer.diverging_epoch.epoch != -1
+            bool(_has_records(response))
+            or response.preferred_read_replica != -1
+            or response.diverging_epoch.epoch != -1
         )
-        if answer.high_watermark != self.high_watermark:
-            self.high_watermark = answer.high_watermark
+        if response.high_watermark != self.high_watermark:
+            self.high_watermark = response.high_watermark
             must = True
-        if answer.log_start_offset != self.log_start_offset:
-            self.log_start_offset = answer.log_start_offset
+        if response.log_start_offset != self.log_start_offset:
+            self.log_start_offset = response.log_start_offset
             must = True
-        if answer.error_code:
-            # So that the partition is named again when the error is over.
+        if response.error_code:
+            # So that the partition is included again when the error is over.
             self.high_watermark = -1
             must = True
         return must
 
 
-def _has_records(answer: FetchResponse.PartitionData) -> int:
-    records = answer.records
+def _has_records(response: FetchResponse.PartitionData) -> int:
+    records = response.records
     if records is None:
         return 0
     return len(records) if isinstance(records, bytes | bytearray | memoryview) else records.length
 
 
 class Session:
-    """What one client reads."""
+    """The partitions that one client fetches."""
 
     __slots__ = ("created_ns", "epoch", "id", "last_used_ns", "partitions", "privileged", "uses_topic_ids")
 
@@ -85,17 +86,17 @@ class Session:
         self.uses_topic_ids = uses_topic_ids
         self.created_ns = self.last_used_ns = now_ns
         self.epoch = next_epoch(INITIAL_EPOCH)
-        self.partitions: dict[PartitionKey, Told] = {}
+        self.partitions: dict[PartitionKey, CachedPartition] = {}
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what the request adds, changes and forgets."""
+        """Add, change and forget partitions as the request says."""
         by_id = self.uses_topic_ids
         for topic in request.topics:
             key = topic.topic_id if by_id else topic.topic
             for wanted in topic.partitions:
                 known = self.partitions.get((key, wanted.partition))
                 if known is None:
-                    self.partitions[key, wanted.partition] = Told(wanted)
+                    self.partitions[key, wanted.partition] = CachedPartition(wanted)
                 else:
                     known.wanted = wanted
         for forgotten in request.forgotten_topics_data:
@@ -111,7 +112,7 @@ class Sessions:
         self._slots = slots
         self._clock = clock
         self._random = random
-        # In the order of their last use, the oldest first.
+        # In order of last use, the oldest first.
         self._sessions: dict[int, Session] = {}
         self.partitions = 0
         self.evictions = 0
@@ -123,7 +124,7 @@ class Sessions:
         return self._sessions.get(session_id)
 
     def begin(self, request: FetchRequest, version: int) -> ErrorCode | Session | None:
-        """The session that a request goes on with; None if it names all of its partitions itself."""
+        """The session that a request continues; None if it is a full fetch."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id in self._sessions:
@@ -156,43 +157,43 @@ class Sessions:
         self._sessions[session.id] = session
 
     def filter(
-        self, session: Session, epoch: int, answers: list[tuple[PartitionKey, FetchResponse.PartitionData]]
+        self, session: Session, epoch: int, responses: list[tuple[PartitionKey, FetchResponse.PartitionData]]
     ) -> list[tuple[PartitionKey, FetchResponse.PartitionData]] | ErrorCode:
-        """What the answer to the request with this epoch has to name."""
+        """The partitions that the response to the request with this epoch must include."""
         if session.epoch != next_epoch(epoch):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH  # the client has sent another request meanwhile
         named = []
         partitions = session.partitions
-        for key, answer in answers:
-            told = partitions.get(key)
-            if told is not None and told.take(answer):
-                named.append((key, answer))
-                if _has_records(answer):
+        for key, response in responses:
+            known = partitions.get(key)
+            if known is not None and known.record_response(response):
+                named.append((key, response))
+                if _has_records(response):
                     del partitions[key]
-                    partitions[key] = told
+                    partitions[key] = known
         return named
 
     def create(
         self,
         request: FetchRequest,
         version: int,
-        answers: list[tuple[PartitionKey, FetchResponse.PartitionData]],
+        responses: list[tuple[PartitionKey, FetchResponse.PartitionData]],
         *,
         privileged: bool,
     ) -> int:
-        """A session for the partitions of a full fetch; its id, 0 if there is no room for it."""
+        """Create a session for the partitions of a full fetch; returns its id, or 0 if the cache is full."""
         now_ns = self._clock.monotonic_ns()
-        if self.partitions + len(answers) > CACHED_PARTITIONS_MAX:
+        if self.partitions + len(responses) > CACHED_PARTITIONS_MAX:
             return NO_SESSION
-        if len(self._sessions) >= self._slots and not self._evict(privileged, len(answers), now_ns):
+        if len(self._sessions) >= self._slots and not self._evict(privileged, len(responses), now_ns):
             return NO_SESSION
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
         session = Session(self._new_id(), privileged=privileged, uses_topic_ids=by_id, now_ns=now_ns)
         session.update(request)
-        for key, answer in answers:
-            told = session.partitions.get(key)
-            if told is not None:
-                told.take(answer)
+        for key, response in responses:
+            known = session.partitions.get(key)
+            if known is not None:
+                known.record_response(response)
         self._sessions[session.id] = session
         self.partitions += len(session.partitions)
         return session.id
@@ -204,10 +205,10 @@ class Sessions:
                 return session_id
 
     def _evict(self, privileged: bool, size: int, now_ns: int) -> bool:
-        """Make room for a new session, if there is one that is worth less.
+        """Evict a session for a new one, if there is one of lower priority.
 
-        That is one long unused; or one that may be evicted and has fewer partitions.  Followers' sessions are
-        worth more than consumers', and may push out young ones of consumers too.
+        That is a session unused for long, or an evictable one with fewer partitions.  Followers' sessions
+        have priority over consumers', and may evict young sessions of consumers too.
         """
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:

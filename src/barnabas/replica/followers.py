@@ -1,7 +1,7 @@
-"""What a leader knows of its followers: how far each has read, and when it had last caught up.
+"""The leader's view of its followers: how far each has fetched, and when it was last caught up.
 
-What lives here: one follower's state, and how its fetches change it.  What may not: what follows from it for
-the ISR and the high watermark (partition.py).
+Contains one follower's state, and how its fetches change it.  The consequences for the ISR and the high
+watermark belong in partition.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LONG_AGO_NS = -(2**62)
 
 
 class Follower:
-    """One other replica of a partition, as its leader sees it.  Times are monotonic."""
+    """Another replica of a partition, as its leader sees it.  Times are monotonic."""
 
     __slots__ = (
         "broker_epoch",
@@ -26,7 +26,7 @@ class Follower:
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        # None until it has fetched: whether it may join the ISR is not known before (KIP-903).
+        # None until it has fetched: whether it may join the ISR is not known before that (KIP-903).
         self.broker_epoch: int | None = None
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
@@ -35,7 +35,7 @@ class Follower:
         self.caught_up_ns = LONG_AGO_NS
 
     def begin_epoch(self, now_ns: int, leader_end_offset: int, *, new_leader: bool, in_sync: bool) -> None:
-        """A leader begins, or begins anew: a follower in the ISR gets its whole time to prove itself."""
+        """A leader epoch begins: a follower in the ISR gets the full lag time to catch up."""
         self.caught_up_ns = now_ns if in_sync else LONG_AGO_NS
         if new_leader:
             self.broker_epoch = None
@@ -48,10 +48,11 @@ class Follower:
     def fetched(
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ns: int
     ) -> None:
-        """It asks for what lies from this offset on, so it has all before.
+        """The follower fetches from this offset on, so it has everything before.
 
-        It has caught up now if that is all there is; or it had at its last fetch, if that was all there was
-        then: a follower that is always a little behind a busy leader is in sync all the same.
+        It is caught up now if that is the end of the log; or it was caught up at its last fetch, if that was
+        the end of the log then: a follower that is always slightly behind a busy leader is in sync all the
+        same.
         """
         if offset >= leader_end_offset:
             self.caught_up_ns = max(self.caught_up_ns, now_ns)

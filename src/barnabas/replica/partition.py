@@ -1,12 +1,12 @@
-"""A partition on one broker: who leads it, who is in sync, and how far its records are committed.
+"""A partition on one broker: its leader, its ISR, and its high watermark.
 
-What lives here: the rules of replication, as a machine without IO: the controller's decisions, appends and
-followers' fetches go in; a moved high watermark and a wanted change of the ISR come out.  What may not: the
-log's files, sending AlterPartition, and what clients are answered.
+Contains the rules of replication, as a state machine without IO: the controller's decisions, appends and
+followers' fetches go in; an advanced high watermark and a proposed change of the ISR come out.  The log's
+files, sending AlterPartition and responses to clients belong in the broker.
 
-The high watermark is the least end offset over the maximal ISR: the committed one and whoever was proposed
-to join it (KIP-497).  It stands still while the ISR is below min.insync.replicas (KIP-966).  A partition with
-one replica runs through the same rules; there are just no followers to look at.
+The high watermark is the smallest end offset over the maximal ISR: the committed one and the replicas
+proposed to join it (KIP-497).  It does not advance while the ISR is below min.insync.replicas (KIP-966).  A
+partition with one replica follows the same rules, without followers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from barnabas.replica.followers import NO_BROKER_EPOCH, Follower
 logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
-# flush.messages, when nobody asks for flushes.
+# flush.messages, when flushes are not configured.
 NEVER_FLUSH = 2**63 - 1
-# What the controller says in these words leaves us where we were; in all others we wait for its next delta,
-# or try again (see `answered`).
+# With these errors of the controller our state is still valid; with all others we wait for its next delta, or
+# retry (see `refused`).
 _NOT_DONE = frozenset((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA))
 _WAIT_FOR_METADATA = frozenset(
     (
@@ -48,7 +48,7 @@ class PartitionLog(Protocol):
     log_start_offset: int
     high_watermark: int
     end_offset: int
-    # All before it is on stable storage.
+    # Everything before it is on stable storage.
     recovery_point: int
 
     def advance_high_watermark(self, offset: int) -> bool: ...
@@ -61,7 +61,7 @@ LogT = TypeVar("LogT", bound=PartitionLog)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds for all partitions of a broker."""
+    """Rules that apply to all partitions of a broker."""
 
     broker_id: int
     lag_max_ns: int
@@ -72,7 +72,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An ISR that the leader wants: what AlterPartition will say.  Pairs are broker id and broker epoch."""
+    """An ISR that the leader proposes: the content of AlterPartition.  Pairs are broker id and broker
+    epoch."""
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
@@ -80,7 +81,8 @@ class Proposal:
 
 
 class Partition(Generic[LogT]):
-    """One partition's replica on this broker.  `log` is None until one is opened, and again if it is lost."""
+    """The replica of a partition on this broker.  `log` is None until one is opened, and again if it
+    fails."""
 
     __slots__ = (
         "flush_messages",
@@ -121,7 +123,7 @@ class Partition(Generic[LogT]):
         self.is_under_min_isr = False
         self.flush_messages = NEVER_FLUSH
         self.followers: dict[int, Follower] = {}
-        # Wanted or already under way; while there is one, no other is made.
+        # Proposed or already sent; while there is one, no other is made.
         self.proposal: Proposal | None = None
 
     def __repr__(self) -> str:
@@ -131,9 +133,10 @@ class Partition(Generic[LogT]):
     # The controller decides
 
     def lead(self, state: PartitionState, log: LogT, now_ns: int) -> bool:
-        """Lead, or go on leading with another ISR; whether the high watermark moved."""
+        """Become leader, or continue as leader with another ISR; returns whether the high watermark
+        advanced."""
         if state.partition_epoch < self.partition_epoch:
-            return False  # an answer to AlterPartition told us more already
+            return False  # a response to AlterPartition has already contained a newer state
         self.log = log
         was_leader = self.is_leader
         self._take_isr(frozenset(state.isr))
@@ -143,17 +146,17 @@ class Partition(Generic[LogT]):
         self.partition_epoch = state.partition_epoch
         self.leader = self.rules.broker_id
         self.is_leader = True
-        self._judge_min_isr()
+        self._update_under_min_isr()
         return self.advance(now_ns)
 
     def _take_replicas(self, replicas: tuple[int, ...]) -> None:
         self.replicas = replicas
-        others = [one for one in replicas if one != self.rules.broker_id]
+        others = [broker_id for broker_id in replicas if broker_id != self.rules.broker_id]
         known = self.followers
-        self.followers = {one: known.get(one) or Follower(one) for one in others}
+        self.followers = {broker_id: known.get(broker_id) or Follower(broker_id) for broker_id in others}
 
     def _begin_epoch(self, state: PartitionState, log: LogT, now_ns: int, *, new_leader: bool) -> None:
-        # Before any append: a follower may ask for the end of an epoch in which nothing was written.
+        # Before any append: a follower may request the end of an epoch in which nothing was written.
         start_offset = log.end_offset
         log.assign_epoch(state.leader_epoch, start_offset)
         for follower in self.followers.values():
@@ -163,7 +166,7 @@ class Partition(Generic[LogT]):
         self.leader_epoch_start = start_offset
 
     def follow(self, state: PartitionState, log: LogT | None) -> bool:
-        """Follow the leader that the state names, who may be nobody; whether its epoch is new."""
+        """Follow the state's leader, if there is one; returns whether its epoch is new."""
         if state.partition_epoch < self.partition_epoch:
             return False
         self.log = log
@@ -176,29 +179,30 @@ class Partition(Generic[LogT]):
         self.replicas = state.replicas
         self.followers = {}
         self._take_isr(frozenset())
-        self._judge_min_isr()
+        self._update_under_min_isr()
         return is_new_epoch
 
     def lose_log(self) -> None:
-        """Its directory failed: nobody is served from here until the controller says otherwise."""
+        """Its directory failed: the partition is not served from here until the controller decides
+        otherwise."""
         self.log = None
         self.is_leader = False
         self.leader = NO_LEADER
         self.leader_epoch_start = None
         self.followers = {}
         self._take_isr(frozenset())
-        self._judge_min_isr()
+        self._update_under_min_isr()
 
     def set_min_isr(self, min_insync_replicas: int) -> None:
-        """From the topic's configuration; more than there are replicas counts as all of them (KIP-966)."""
+        """From the topic's configuration; a number above that of the replicas means all of them (KIP-966)."""
         self.min_isr = min_insync_replicas
-        self._judge_min_isr()
+        self._update_under_min_isr()
 
     @property
     def effective_min_isr(self) -> int:
         return min(self.min_isr, len(self.followers) + 1)
 
-    def _judge_min_isr(self) -> None:
+    def _update_under_min_isr(self) -> None:
         self.is_under_min_isr = self.is_leader and len(self.isr) < self.effective_min_isr
 
     def _take_isr(self, isr: frozenset[int]) -> None:
@@ -208,7 +212,7 @@ class Partition(Generic[LogT]):
     # Records come in
 
     def check_acks(self, acks: int) -> None:
-        """Before an append: refuse what could never be acknowledged."""
+        """Called before an append: raises if it could never be acknowledged."""
         if acks == -1 and self.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -217,7 +221,8 @@ class Partition(Generic[LogT]):
             )
 
     def advance(self, now_ns: int) -> bool:
-        """After an append, a fetch of a follower or a new ISR: move the high watermark; whether it moved."""
+        """Called after an append, a follower's fetch or a new ISR: advance the high watermark; returns
+        whether it advanced."""
         log = self.log
         if log is None or self.is_under_min_isr:
             return False
@@ -229,9 +234,10 @@ class Partition(Generic[LogT]):
         return offset > log.high_watermark and log.advance_high_watermark(offset)
 
     def flushed_end(self, log: LogT) -> int:
-        """Up to where our own copy counts: with flush.messages, that many records may lack a flush, less one.
+        """The end of our own log that counts: with flush.messages, up to that many records, less one, may be
+        unflushed.
 
-        Apache Kafka flushes before it answers; here the answer waits for a flush on a worker.
+        Apache Kafka flushes before it responds; here the response waits for a flush on a worker.
         """
         return min(log.end_offset, log.recovery_point + self.flush_messages - 1)
 
@@ -240,7 +246,8 @@ class Partition(Generic[LogT]):
         for follower in self.followers.values():
             if follower.end_offset >= least:
                 continue
-            # One that has caught up and may join is waited for: a busy leader would run from it for ever.
+            # Wait for a replica that has caught up and may join: it would never catch a busy leader
+            # otherwise.
             if follower.broker_id in self.maximal_isr or (
                 follower.is_caught_up(leader_end_offset, now_ns, self.rules.lag_max_ns)
                 and self._may_join(follower)
@@ -249,30 +256,30 @@ class Partition(Generic[LogT]):
         return least
 
     def acknowledged(self, required_offset: int) -> ErrorCode | None:
-        """For acks=all: the answer once all of the ISR has everything before this offset, None until then."""
+        """For acks=all: the result once the whole ISR has everything before this offset, None until then."""
         log = self.log
         if log is None or not self.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < required_offset:
             return None
         if len(self.maximal_isr) < self.effective_min_isr:
-            # The ISR shrank after the append was let in.
+            # The ISR shrank after the append was accepted.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
     # Followers fetch
 
     def follower(self, broker_id: int, *, knows_epoch: bool) -> Follower:
-        """The replica that fetches; it must be one of ours."""
-        found = self.followers.get(broker_id)
-        if found is None:
+        """The fetching replica; raises if it is not one of the partition's."""
+        follower = self.followers.get(broker_id)
+        if follower is None:
             code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise KafkaError(
                 code,
                 f"Replica {broker_id} is not recognized as a valid replica of {self.topic}-{self.index}"
                 f" in leader epoch {self.leader_epoch} with partition epoch {self.partition_epoch}",
             )
-        return found
+        return follower
 
     def follower_fetched(
         self,
@@ -283,9 +290,9 @@ class Partition(Generic[LogT]):
         broker_epoch: int,
         now_ns: int,
     ) -> bool:
-        """A follower asks for what lies from an offset on; whether the high watermark moved.
+        """A follower fetches from an offset on; returns whether the high watermark advanced.
 
-        It may now be fit for the ISR: see `proposal`.
+        It may now be eligible for the ISR: see `proposal`.
         """
         assert self.log is not None, "followers are served from a log"
         moved = offset != follower.end_offset
@@ -295,7 +302,8 @@ class Partition(Generic[LogT]):
 
     @property
     def low_watermark(self) -> int:
-        """The least log start over all live replicas: what was deleted everywhere (DeleteRecords)."""
+        """The smallest log start offset over all live replicas: what is deleted everywhere
+        (DeleteRecords)."""
         assert self.log is not None, "a leader has a log"
         least = self.log.log_start_offset
         for follower in self.followers.values():
@@ -310,7 +318,7 @@ class Partition(Generic[LogT]):
         return epoch is not None and self.rules.is_eligible(follower.broker_id, epoch)
 
     def _maybe_propose_joining(self, follower: Follower) -> None:
-        """One that has all committed records, and all up to this leader's first, may join."""
+        """A replica that has all committed records, and all before this leader's epoch, may join."""
         if self.proposal is not None or follower.broker_id in self.isr:
             return
         assert self.log is not None, "followers are served from a log"
@@ -320,23 +328,24 @@ class Partition(Generic[LogT]):
         if self._may_join(follower):
             joined = self.isr | {follower.broker_id}
             self._propose(joined)
-            # Already counted: if the controller refuses, we have only been too careful.
+            # Already counted: if the controller rejects it, we were only too cautious.
             self.maximal_isr = joined
 
     def propose_leaving(self, now_ns: int) -> bool:
-        """Each half of replica.lag.time.max.ms: whoever lags leaves the ISR; whether one is proposed."""
+        """Each half of replica.lag.time.max.ms: propose to remove lagging replicas from the ISR; returns
+        whether any is proposed."""
         log = self.log
         if not self.is_leader or log is None or self.proposal is not None:
             return False
         lagging = [
-            one
-            for one in self.isr
-            if one != self.rules.broker_id and not self._is_in_time(one, log.end_offset, now_ns)
+            broker_id
+            for broker_id in self.isr
+            if broker_id != self.rules.broker_id and not self._is_in_time(broker_id, log.end_offset, now_ns)
         ]
         if not lagging:
             return False
         logger.info("%r: %s leave the ISR %s", self, lagging, sorted(self.isr))
-        # Still counted until the controller agrees: its records may be committed on our word alone otherwise.
+        # Still counted until the controller agrees: otherwise we would commit records on our own decision.
         self._propose(self.isr.difference(lagging))
         return True
 
@@ -345,7 +354,7 @@ class Partition(Generic[LogT]):
         return follower is not None and follower.is_caught_up(end_offset, now_ns, self.rules.lag_max_ns)
 
     def _propose(self, isr: frozenset[int]) -> None:
-        pairs = tuple((one, self._epoch_of(one)) for one in sorted(isr))
+        pairs = tuple((broker_id, self._epoch_of(broker_id)) for broker_id in sorted(isr))
         self.proposal = Proposal(pairs, self.leader_epoch, self.partition_epoch)
 
     def _epoch_of(self, broker_id: int) -> int:
@@ -355,26 +364,26 @@ class Partition(Generic[LogT]):
         return follower.broker_epoch
 
     def refused(self, proposal: Proposal, error: ErrorCode) -> bool:
-        """The controller did not take it; whether to send the same again."""
+        """The controller rejected the proposal; returns whether to send the same again."""
         if proposal is not self.proposal or error in _WAIT_FOR_METADATA:
             return False
         if error in _NOT_DONE:
-            # These two say that our epoch is right and that nothing was changed: we know where we are.
+            # These two errors mean that our epoch is right and nothing was changed: our state is known.
             self.maximal_isr = self.isr
             self.proposal = None
             return False
-        logger.warning("%r: the controller refuses %s with %s; trying again", self, proposal, error.name)
+        logger.warning("%r: the controller rejected %s with %s; retrying", self, proposal, error.name)
         return True
 
     def agreed(
         self, proposal: Proposal, isr: frozenset[int], leader_epoch: int, partition_epoch: int, now_ns: int
     ) -> bool:
-        """The controller took it; whether the high watermark moved."""
+        """The controller accepted the proposal; returns whether the high watermark advanced."""
         if proposal is not self.proposal:
-            return False  # a delta has told us more meanwhile
+            return False  # a delta has brought a newer state meanwhile
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self._take_isr(isr)
         self.partition_epoch = partition_epoch
-        self._judge_min_isr()
+        self._update_under_min_isr()
         return self.advance(now_ns)

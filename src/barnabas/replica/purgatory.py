@@ -1,12 +1,12 @@
-"""The purgatory: requests whose answer depends on something still to happen, each until a deadline.
+"""The purgatory: delayed operations, each of which waits for an event or its deadline.
 
-What lives here: who waits for which keys, until when, and looking at them again when something happened.
-What may not: what they wait for, and clocks.  Produce with acks=all, fetches, DeleteRecords and elections all
-wait here.
+Contains which operations watch which keys, their deadlines, and checking them again after an event.  The
+conditions they wait for belong in their subclasses.  Produce with acks=all, fetches, DeleteRecords and
+elections all wait here.
 
-Nobody is looked at in the middle of what happens, but at the end of the loop's tick: ten appends in a tick
-cost a waiting fetch one look.  A waiter that counts (a fetch, in bytes) is not looked at before it has
-counted enough.  Whoever is done is out of every list at once, so the lists hold the living alone.
+Operations are not checked while an event is processed, but at the end of the loop's tick: ten appends in a
+tick cost a waiting fetch one check.  An operation that counts (a fetch, in bytes) is not checked before it
+has counted enough.  A completed operation leaves every list at once, so the lists contain pending ones only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from barnabas.runtime.loop.timers import TimerService
 
 logger = logging.getLogger(__name__)
 
-# Requests that may wait at once.  A connection has one in progress, so this is far above any limit on those.
+# Operations that may wait at a time.  A connection has one in progress, so this is far above its limits.
 DELAYED_OPERATIONS_MAX = 1_000_000
 
 
 class DelayedOperation:
-    """One request that waits.  Subclasses say what for."""
+    """A request that waits.  Subclasses define the condition."""
 
     __slots__ = ("is_dirty", "is_done", "keys", "missing")
 
@@ -32,15 +32,15 @@ class DelayedOperation:
         self.keys: tuple[Hashable, ...] = ()
         self.is_done = False
         self.is_dirty = False
-        # How much must arrive before it is worth a look; what does not count leaves it 0.
+        # How much must arrive before a check is worthwhile; 0 for operations that do not count.
         self.missing = missing
 
     def try_complete(self) -> bool:
-        """Look whether the time has come; if so, answer.  Called again and again, until it says True."""
+        """Check the condition; if it holds, respond.  Called repeatedly, until it returns True."""
         raise NotImplementedError
 
     def expire(self) -> None:
-        """The deadline has passed: answer with what there is."""
+        """The deadline has passed: respond with what is available."""
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
@@ -49,12 +49,12 @@ class DelayedOperation:
 
 
 class Purgatory:
-    """All waiters of a broker.  For the loop's thread."""
+    """All delayed operations of a broker.  For the loop's thread."""
 
     def __init__(self, timers: TimerService, at_tick_end: Callable[[Callable[[], None]], None]) -> None:
         self._timers = timers
         self._at_tick_end = at_tick_end
-        # A dict of dicts for their order: a simulated world must not depend on where objects lie in memory.
+        # A dict of dicts for their order: a simulation must not depend on memory addresses.
         self._watched: dict[Hashable, dict[DelayedOperation, None]] = {}
         self._dirty: list[DelayedOperation] = []
         self._count = 0
@@ -67,7 +67,7 @@ class Purgatory:
         return len(self._watched)
 
     def wait(self, operation: DelayedOperation, keys: Iterable[Hashable], deadline_ns: int) -> None:
-        """Let it wait for what happens to these keys.  The caller has looked already: it is not complete."""
+        """Watch these keys.  The caller has already checked that the operation is not complete."""
         if self._count >= DELAYED_OPERATIONS_MAX:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -85,7 +85,7 @@ class Purgatory:
         self._timers.set(operation, deadline_ns, lambda: self._expire(operation))
 
     def arrived(self, key: Hashable, amount: int) -> None:
-        """So much (bytes, in practice) has arrived at a key; who has counted enough is looked at."""
+        """This amount (of bytes, in practice) has arrived at a key; checks operations that have enough."""
         operations = self._watched.get(key)
         if operations is not None:
             for operation in operations:
@@ -94,7 +94,7 @@ class Purgatory:
                     self._mark(operation)
 
     def changed(self, key: Hashable) -> None:
-        """Something else has happened: everyone who waits for this key is looked at."""
+        """Another event has happened: checks every operation that watches this key."""
         operations = self._watched.get(key)
         if operations is not None:
             for operation in operations:
@@ -139,7 +139,7 @@ class Purgatory:
             )
 
     def forget(self, operation: DelayedOperation) -> None:
-        """It is done, or its client is gone."""
+        """The operation is complete, or its client has disconnected."""
         if operation.is_done:
             return
         operation.is_done = True
@@ -154,7 +154,7 @@ class Purgatory:
                     del watched[key]
 
     def close(self) -> None:
-        """The broker stops: nobody is waited for any more, and nobody is answered."""
+        """The broker stops: all operations are dropped without a response."""
         for operations in list(self._watched.values()):
             for operation in list(operations):
                 self.forget(operation)

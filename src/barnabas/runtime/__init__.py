@@ -1,1 +1,2 @@
-"""The doors to the world (clock, disk, network, chance), the reactor, and their simulated twins."""
+"""The interfaces to the operating system (clock, disk, network, random), the reactor, and their simulated
+twins."""

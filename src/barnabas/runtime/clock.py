@@ -1,4 +1,5 @@
-"""The door to time.  Wall time stamps records and retention; monotonic time drives timers and time-outs."""
+"""The clock interface.  Wall time is for timestamps and retention; monotonic time is for timers and
+timeouts."""
 
 from __future__ import annotations
 
@@ -9,25 +10,25 @@ from barnabas.base.units import NS_PER_MS
 
 
 class Clock(Protocol):
-    """What the rest of the code may know of time, in milliseconds and nanoseconds, always integers."""
+    """Time in milliseconds and nanoseconds, always integers."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as the operating system believes; it may jump."""
+        """Milliseconds since 1970 according to the operating system; it may jump."""
         ...
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds from some start; it never goes back."""
+        """Nanoseconds since an arbitrary start; it never goes back."""
         ...
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The machine's clocks."""
 
     __slots__ = ()
 
     # The system's own function: it is called for every request.
     monotonic_ns = staticmethod(time.monotonic_ns)
-    # The same for those who ask for every record; other clocks have milliseconds only.
+    # Nanoseconds, for callers that read the time for every record; other clocks have milliseconds only.
     wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> int:

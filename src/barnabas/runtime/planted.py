@@ -1,8 +1,7 @@
 """Planted bugs: faults put into our own code on purpose, which the simulator must find.
 
-What lives here: how a bug is planted for a while, and the hunt for it.  What may not: the bugs themselves;
-they live beside the scenario that finds them.  A checker that finds no planted bug proves nothing by
-finding no other.
+Contains how a bug is planted temporarily, and the search for it.  The bugs themselves belong beside the
+scenario that finds them.  A checker that does not find the planted bugs proves nothing by finding no others.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-# A hunt ends with the first seed that finds the bug; so many would have to miss it before the hunt fails.
-# Every change of the code deals the seeds anew, and a bug that one in two hundred shows must not be missed.
+# A search ends with the first seed that finds the bug, and fails after this many seeds.  Every change of the
+# code redistributes the seeds, and a bug that one seed in two hundred shows must not be missed.
 HUNT_SEEDS = 3000
-# Raised by a bug that no longer fits the code around it: being "found" by one of them proves nothing.
+# Raised by a bug that no longer fits the code around it: "finding" it by one of them proves nothing.
 MISFITS = (TypeError, AttributeError, NameError, ImportError)
 
 
@@ -27,13 +26,13 @@ class PlantedBug:
     scenario: str
     within_seeds: int
     plant: Callable[[], AbstractContextManager[None]]
-    # Where the hunt begins.
+    # The first seed of the search.
     first_seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """A planted bug that was found: the seed shows it again whenever the bug is planted."""
+    """A planted bug that was found: its seed shows it again whenever the bug is planted."""
 
     bug: PlantedBug
     seed: int
@@ -41,14 +40,15 @@ class Caught:
 
 
 class HuntError(AssertionError):
-    """A planted bug was not found, does not show again or fit the code, or the code fails without it."""
+    """A planted bug was not found, is not reproducible, does not fit the code, or the code fails without
+    it."""
 
 
 @contextmanager
 def patched(owner: object, attribute: str, replacement: object) -> Iterator[None]:
-    """Replace an attribute of a class or module for a while.
+    """Replace an attribute of a class or module temporarily.
 
-    A name that the owner does not define itself is refused: the code was renamed, and the bug must follow it.
+    Raises if the owner does not define the name itself: the code was renamed, and the bug must follow it.
     """
     if attribute not in vars(owner):
         raise AttributeError(f"{owner!r} defines no {attribute!r}: adapt the planted bug to the code")
@@ -61,9 +61,9 @@ def patched(owner: object, attribute: str, replacement: object) -> Iterator[None
 
 
 def hunt(bug: PlantedBug, run: Callable[[int], object], first_seed: int = 0) -> Caught:
-    """Run seeds with the bug planted until one fails; see that it does so again, and healthy code does not.
+    """Run seeds with the bug planted until one fails; check that it fails again, and passes without the bug.
 
-    `run` plays the scenario with a seed and raises what it finds.  `first_seed` is added to the bug's own.
+    `run` runs the scenario with a seed and raises what it finds.  `first_seed` is added to the bug's own.
     """
     first_seed += bug.first_seed
     for seed in range(first_seed, first_seed + bug.within_seeds):

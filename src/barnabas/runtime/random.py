@@ -1,4 +1,4 @@
-"""The door to chance.  Everything random is drawn here, so that a seed decides a whole simulated world."""
+"""The random interface.  All randomness comes from here, so that a seed determines a whole simulation."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from barnabas.base.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 
 
 class Random(Protocol):
-    """What the rest of the code may draw."""
+    """The source of randomness for the rest of the code."""
 
     def integer(self, low: int, high: int) -> int:
         """From low to high, both included."""
         ...
 
     def fraction(self) -> float:
-        """From 0 up to, not including, 1."""
+        """From 0 up to, but not including, 1."""
         ...
 
     def bytes(self, count: int) -> bytes: ...
 
 
 class SystemRandom:
-    """The operating system's own source: good for ids and salts."""
+    """The operating system's source, suitable for ids and salts."""
 
     __slots__ = ("_source",)
 
@@ -41,7 +41,7 @@ class SystemRandom:
 
 
 class SeededRandom:
-    """The same seed, the same draws, in every process."""
+    """The same seed gives the same numbers in every process."""
 
     __slots__ = ("_source", "seed")
 
@@ -60,7 +60,7 @@ class SeededRandom:
 
 
 def random_uuid(source: Random) -> Uuid:
-    """A fresh id: never a reserved one, and its text never starts with a dash (it would read as a flag)."""
+    """A new id: never a reserved one, and its text never starts with a dash (it would look like a flag)."""
     while True:
         raw = bytearray(source.bytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40  # version 4, as Java's UUID.randomUUID writes it

@@ -48,7 +48,7 @@ def test_too_many_connections_are_sent_away_and_files_keep_their_share() -> None
                 assert not is_served(outside)
             # Who is inside is served; its logs have descriptors left.
             assert all(map(is_served, inside))
-            line = "too many open files, nobody new is let in; raise the limit (ulimit -n) and restart"
+            line = "too many open files, new connections are not accepted; raise the limit (ulimit -n) and restart"
             assert broker.log.read_text("utf-8").count(line) >= 1
         with ExitStack() as stack:
             assert len(served_of(broker, stack, 5)) == 5

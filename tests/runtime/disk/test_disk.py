@@ -1,4 +1,4 @@
-"""What every kind of disk must do alike."""
+"""The behaviour that every kind of disk shares."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_append_returns_the_position_and_keeps_every_part(place: tuple[Disk, str
     assert disk.read_bytes(f"{root}/a") == b"onetwothreefour"
 
 
-def test_append_of_more_parts_than_one_call_takes(place: tuple[Disk, str]) -> None:
+def test_append_of_more_parts_than_one_call_accepts(place: tuple[Disk, str]) -> None:
     disk, root = place
     file = disk.open(f"{root}/a", create=True)
     parts = [pattern(index % 91, index) for index in range(3000)]
@@ -117,7 +117,7 @@ def test_write_at_overwrites_and_leaves_a_hole_of_zeroes(place: tuple[Disk, str]
     file.close()
 
 
-def test_truncate_cuts_and_grows(place: tuple[Disk, str]) -> None:
+def test_truncate_shortens_and_extends(place: tuple[Disk, str]) -> None:
     disk, root = place
     file = disk.open(f"{root}/a", create=True)
     file.append([b"0123456789"])
@@ -148,7 +148,7 @@ def test_handles_of_one_file_see_each_other(place: tuple[Disk, str]) -> None:
     writer.close()
     second.close()
     assert reader_before.read_at(3, 9) == b"two"
-    # A reader that was there first must not stand in the way of writing.
+    # A reader that was opened first must not prevent writing.
     late = disk.open(f"{root}/a")
     assert late.append([b"!"]) == 6
     assert reader_before.read_at(0, 9) == b"onetwo!"
@@ -289,7 +289,7 @@ def test_open_files_follow_a_rename(place: tuple[Disk, str]) -> None:
     deep.close()
 
 
-def test_rename_replaces_and_the_old_file_lives_on_in_its_handles(place: tuple[Disk, str]) -> None:
+def test_rename_replaces_and_the_old_file_stays_readable_through_its_handles(place: tuple[Disk, str]) -> None:
     disk, root = place
     old = disk.open(f"{root}/a", create=True)
     old.append([b"old"])
@@ -309,7 +309,7 @@ def test_rename_replaces_and_the_old_file_lives_on_in_its_handles(place: tuple[D
 
 
 @pytest.mark.parametrize("size", [100, BIG])
-def test_removed_files_live_on_in_handles_and_slices(place: tuple[Disk, str], size: int) -> None:
+def test_removed_files_stay_readable_through_handles_and_slices(place: tuple[Disk, str], size: int) -> None:
     disk, root = place
     disk.make_folder(f"{root}/t")
     data = pattern(size)
@@ -322,7 +322,7 @@ def test_removed_files_live_on_in_handles_and_slices(place: tuple[Disk, str], si
     disk.remove_tree(f"{root}/t")
     assert by_file.read_at(0, size) == by_folder.read_at(0, size) == data
     by_file.append([b"more"])
-    # The name is free for another file, which is another file.
+    # The name can be used by a new file, which is a different one.
     again = disk.open(f"{root}/a", create=True)
     assert again.size == 0
     again.append([b"again"])
@@ -333,7 +333,7 @@ def test_removed_files_live_on_in_handles_and_slices(place: tuple[Disk, str], si
 
 
 @pytest.mark.parametrize("size", [1000, BIG])
-def test_slices_are_ranges_as_far_as_the_file_reaches(place: tuple[Disk, str], size: int) -> None:
+def test_slices_end_at_the_end_of_the_file(place: tuple[Disk, str], size: int) -> None:
     disk, root = place
     data = pattern(size)
     file = disk.open(f"{root}/a", create=True)
@@ -356,7 +356,7 @@ def test_slices_are_ranges_as_far_as_the_file_reaches(place: tuple[Disk, str], s
 
 
 @pytest.mark.parametrize("size", [1000, 1_500_000])
-def test_slices_go_to_a_socket(place: tuple[Disk, str], size: int) -> None:  # M-E2
+def test_slices_are_sent_to_a_socket(place: tuple[Disk, str], size: int) -> None:  # M-E2
     disk, root = place
     data = pattern(size)
     file = disk.open(f"{root}/a", create=True)
@@ -386,7 +386,7 @@ def test_slices_go_to_a_socket(place: tuple[Disk, str], size: int) -> None:  # M
 
 
 class WrappingSink:
-    """As TLS is: bytes must pass through `send`, the descriptor is not to be used."""
+    """Like TLS: bytes must go through `send`, the descriptor must not be used."""
 
     def __init__(self) -> None:
         self.got = bytearray()
@@ -399,7 +399,7 @@ class WrappingSink:
         return len(data[:1000])
 
 
-def test_a_sink_without_descriptor_gets_every_byte(place: tuple[Disk, str]) -> None:
+def test_a_sink_without_descriptor_receives_every_byte(place: tuple[Disk, str]) -> None:
     disk, root = place
     data = pattern(BIG)
     file = disk.open(f"{root}/a", create=True)
@@ -431,7 +431,7 @@ def test_locks_are_exclusive_until_released(place: tuple[Disk, str]) -> None:
     other.release()
 
 
-def test_write_atomically_replaces_the_whole(place: tuple[Disk, str]) -> None:
+def test_write_atomically_replaces_the_whole_file(place: tuple[Disk, str]) -> None:
     disk, root = place
     disk.open(f"{root}/c.tmp", create=True).append([b"left over from a crash"])
     disk.write_atomically(f"{root}/c", b"first")
@@ -448,7 +448,7 @@ def test_an_atomic_write_that_fails_leaves_nothing_behind(place: tuple[Disk, str
     assert disk.names(root) == ["c"]
 
 
-def test_bytes_slices_of_nothing() -> None:
+def test_empty_bytes_slices() -> None:
     empty = BytesSlice(b"")
     assert empty.length == 0
     assert empty.send_to(WrappingSink(), 0) == 0
@@ -475,7 +475,7 @@ STEPS = st.lists(
 
 
 def run(disk: Disk, root: str, steps: list[tuple[object, ...]]) -> list[object]:
-    """What a program sees, as plain values."""
+    """The results that a program sees, as plain values."""
     handles = []
     seen: list[object] = []
     for step in steps:
@@ -513,7 +513,7 @@ def run(disk: Disk, root: str, steps: list[tuple[object, ...]]) -> list[object]:
 
 @settings(max_examples=150)
 @given(steps=STEPS)
-def test_all_kinds_give_the_same_answers(
+def test_all_kinds_give_the_same_results(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[object, ...]]
 ) -> None:
     seen = {}

@@ -1,4 +1,5 @@
-"""Real files: the cache of descriptors, features with and without, errors of the device, locks between processes."""
+"""Real files: the descriptor cache, with and without system features, device errors, locks between
+processes."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def open_many(disk: FolderDisk, root: str) -> list[FolderFile]:
     return files
 
 
-def test_hundreds_of_open_files_take_a_few_descriptors(root: str) -> None:
+def test_hundreds_of_open_files_use_few_descriptors(root: str) -> None:
     before = own_descriptors()
     disk = FolderDisk(open_files_max=CAP)
     files = open_many(disk, root)
@@ -62,7 +63,7 @@ def test_hundreds_of_open_files_take_a_few_descriptors(root: str) -> None:
     assert own_descriptors() == before
 
 
-def test_what_is_used_most_lately_keeps_its_descriptor(root: str) -> None:
+def test_the_most_recently_used_file_keeps_its_descriptor(root: str) -> None:
     disk = FolderDisk(open_files_max=CAP)
     files = open_many(disk, root)
     hot = files[0]
@@ -77,11 +78,11 @@ def test_what_is_used_most_lately_keeps_its_descriptor(root: str) -> None:
 
 
 def test_slices_keep_at_most_half_of_the_descriptors_open(root: str) -> None:
-    """The others are read at once; when the first ones are gone there is room again."""
+    """The others are read at once; when the first ones are collected, slices can keep descriptors again."""
     disk = FolderDisk(open_files_max=CAP)
     files = open_many(disk, root)
     slices: list[Slice] = [file.slice(0, 3) for file in files]
-    # Another one of a file that is kept open takes no more of them.
+    # Another slice of a file that is already kept open needs no additional descriptor.
     slices.append(files[0].slice(1, 2))
     assert [part.read() for part in slices] == [*(b"%03d" % number for number in range(FILES)), b"00"]
     assert disk.open_descriptors <= CAP
@@ -93,10 +94,10 @@ def test_slices_keep_at_most_half_of_the_descriptors_open(root: str) -> None:
         file.close()
 
 
-def test_folders_are_listed_synced_and_locked_when_no_descriptor_is_left(
+def test_folders_are_listed_synced_and_locked_when_no_descriptor_is_free(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Idle files give theirs back; only when none is idle does it fail."""
+    """Idle files release theirs; it fails only when none is idle."""
     disk = FolderDisk(open_files_max=100)
     os.makedirs(f"{root}/t/below")
     files = [disk.open(f"{root}/{number}", create=True) for number in range(8)]
@@ -129,7 +130,7 @@ def test_folders_are_listed_synced_and_locked_when_no_descriptor_is_left(
         file.close()
 
 
-def test_a_renamed_folder_takes_along_what_is_below_it_and_nothing_else(root: str) -> None:
+def test_a_renamed_folder_moves_its_files_and_no_others(root: str) -> None:
     disk = FolderDisk()
     folders = ["t-1", "t-1/deep", "t-1/deep/er", "t-1-2", "t-1.x", "t-10", "t-1~", "t-", "t"]
     files = {}
@@ -147,7 +148,7 @@ def test_a_renamed_folder_takes_along_what_is_below_it_and_nothing_else(root: st
     assert disk.open_descriptors == 0
 
 
-def test_files_whose_descriptor_is_closed_follow_renames_and_outlive_removal(root: str) -> None:
+def test_files_with_a_closed_descriptor_follow_renames_and_survive_removal(root: str) -> None:
     disk = FolderDisk(open_files_max=CAP)
     os.mkdir(f"{root}/in")
     inside = disk.open(f"{root}/in/x", create=True)
@@ -171,7 +172,7 @@ def test_files_whose_descriptor_is_closed_follow_renames_and_outlive_removal(roo
     for number, file in enumerate(files):
         assert file.read_at(0, 9) == b"%03d" % number
         file.append([b"more"])
-    # What has a name obeys the cap; what has none can not be opened again and keeps its descriptor.
+    # Files with a name obey the cap; those without cannot be reopened and keep their descriptor.
     nameless = 2 + FILES // 3 + len(range(2, 200, 3))
     assert disk.open_descriptors <= nameless + CAP
     for file in [*files, inside, removed]:
@@ -179,7 +180,7 @@ def test_files_whose_descriptor_is_closed_follow_renames_and_outlive_removal(roo
     assert disk.open_descriptors == 0
 
 
-def test_slices_hold_descriptors_until_they_are_garbage(root: str) -> None:
+def test_slices_keep_descriptors_until_they_are_collected(root: str) -> None:
     disk = FolderDisk(open_files_max=CAP)
     kept = CAP // 2
     files = open_many(disk, root)
@@ -199,7 +200,7 @@ def test_slices_hold_descriptors_until_they_are_garbage(root: str) -> None:
 
 
 def test_slices_in_a_cycle_are_collected_at_any_moment(root: str) -> None:
-    """A finaliser may run inside the cache's own lock; it must neither wait for it nor get lost."""
+    """A finalizer may run while the cache's lock is held; it must neither wait for it nor lose its pin."""
     disk = FolderDisk(open_files_max=CAP)
     files = open_many(disk, root)[:20]
     threshold = gc.get_threshold()
@@ -213,12 +214,12 @@ def test_slices_in_a_cycle_are_collected_at_any_moment(root: str) -> None:
     finally:
         gc.set_threshold(*threshold)
     gc.collect()
-    files[0].read_at(0, 1)  # Takes the lock, and with it what finalisers left behind.
+    files[0].read_at(0, 1)  # Takes the lock, and processes the pins that finalizers queued.
     assert disk.open_descriptors <= CAP
     assert all(file._file.pins == 0 for file in files)
 
 
-def test_a_finaliser_inside_the_lock_leaves_its_pin_to_the_next_user(root: str) -> None:
+def test_a_finalizer_inside_the_lock_leaves_its_pin_to_the_next_owner(root: str) -> None:
     disk = FolderDisk()
     file = disk.open(f"{root}/a", create=True)
     part = file.slice(0, 0)
@@ -229,17 +230,17 @@ def test_a_finaliser_inside_the_lock_leaves_its_pin_to_the_next_user(root: str) 
     assert disk.open_descriptors == 0
 
 
-def test_out_of_descriptors_gives_idle_ones_back(root: str) -> None:
+def test_idle_descriptors_are_closed_when_there_are_too_many(root: str) -> None:
     disk = FolderDisk()
     files = open_many(disk, root)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (own_descriptors() + 2, limits[1]))
     try:
-        more = [disk.open(f"{root}/more{number}", create=True) for number in range(20)]
+        others = [disk.open(f"{root}/more{number}", create=True) for number in range(20)]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert files[0].read_at(0, 9) == b"000"
-    for file in [*files, *more]:
+    for file in [*files, *others]:
         file.close()
     assert disk.open_descriptors == 0
 
@@ -269,7 +270,7 @@ def test_threads_share_a_disk_with_too_few_descriptors(root: str) -> None:
     assert [files[number].read_at(3, 999) for number in range(6)] == [b"%d" % n * 150 for n in range(6)]
 
 
-def test_another_file_under_the_name_is_noticed(root: str) -> None:
+def test_a_replaced_file_is_detected(root: str) -> None:
     disk = FolderDisk(open_files_max=1)
     file = disk.open(f"{root}/a", create=True)
     file.append([b"ours"])
@@ -277,10 +278,10 @@ def test_another_file_under_the_name_is_noticed(root: str) -> None:
     other.append([b"takes the only descriptor"])
     Path(f"{root}/new").write_bytes(b"theirs")
     os.replace(f"{root}/new", f"{root}/a")
-    with pytest.raises(OSError, match="behind our back") as caught:
+    with pytest.raises(OSError, match="another process replaced the file") as caught:
         file.read_at(0, 9)
     assert caught.value.errno == errno.ESTALE
-    # Who opens the name now gets what has it now.
+    # Opening the name now returns the new file.
     assert disk.read_bytes(f"{root}/a") == b"theirs"
     file.close()
     other.close()
@@ -288,7 +289,7 @@ def test_another_file_under_the_name_is_noticed(root: str) -> None:
     assert disk.open(f"{root}/a", create=True).size == 0
 
 
-def test_files_that_vanished_behind_our_back_do_not_stand_in_the_way(root: str) -> None:
+def test_files_that_vanished_do_not_stand_in_the_way(root: str) -> None:
     disk = FolderDisk(open_files_max=1)
     os.mkdir(f"{root}/t")
     files = [disk.open(f"{root}/t/{name}", create=True) for name in "abcd"]
@@ -308,25 +309,25 @@ def test_files_that_vanished_behind_our_back_do_not_stand_in_the_way(root: str) 
     assert disk.open_descriptors == 0
 
 
-def test_a_cut_below_a_slice_is_an_error_not_an_endless_loop(root: str) -> None:
+def test_a_truncation_below_a_slice_is_an_error_not_an_endless_loop(root: str) -> None:
     for features in (ALL_FEATURES, NO_FEATURES):
         disk = FolderDisk(features=features)
         file = disk.open(f"{root}/a", create=True)
         file.append([b"0123456789"])
         part = file.slice(0, 10)
         file.truncate(4)
-        with pytest.raises(OSError, match="cut below this slice"):
+        with pytest.raises(OSError, match="truncated below this slice"):
             part.read()
         left, right = socket.socketpair()
         with left, right:
             assert part.send_to(left, 0) == 4
-            with pytest.raises(OSError, match="cut below this slice"):
+            with pytest.raises(OSError, match="truncated below this slice"):
                 part.send_to(left, 4)
         file.truncate(0)
         file.close()
 
 
-def test_sendfile_is_used_where_it_is_there(root: str, monkeypatch: pytest.MonkeyPatch) -> None:  # M-E2
+def test_sendfile_is_used_where_available(root: str, monkeypatch: pytest.MonkeyPatch) -> None:  # M-E2
     calls: list[str] = []
     real_sendfile, real_pread = os.sendfile, os.pread
     monkeypatch.setattr(os, "sendfile", lambda *given: (calls.append("sendfile"), real_sendfile(*given))[1])
@@ -343,9 +344,7 @@ def test_sendfile_is_used_where_it_is_there(root: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.EPIPE])
-def test_sendfile_that_is_not_supported_gives_way(
-    root: str, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_unsupported_sendfile_falls_back(root: str, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def refuse(*_given: object) -> int:
         raise OSError(code, os.strerror(code))
 
@@ -362,19 +361,19 @@ def test_sendfile_that_is_not_supported_gives_way(
                 file.slice(0, 10).send_to(left, 5)
 
 
-def test_residency_is_asked_every_stride_and_at_the_end(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_residency_is_probed_every_stride_and_at_the_end(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file = FolderDisk().open(f"{root}/a", create=True)
     file.truncate(1 << 20)
     file.write_at(0, bytes(1 << 20))
     stride = descriptor_io.RESIDENT_PROBE_BYTES
     part = file.slice(10, 3 * stride)
     assert part.is_resident()
-    asked: list[int] = []
+    probed: list[int] = []
     cold: set[int] = set()
     failing = 0
 
     def probe(_descriptor: int, _buffers: object, position: int, _flags: int) -> int:
-        asked.append(position)
+        probed.append(position)
         if failing:
             raise OSError(failing, "")
         if position in cold:
@@ -383,8 +382,8 @@ def test_residency_is_asked_every_stride_and_at_the_end(root: str, monkeypatch: 
 
     monkeypatch.setattr(os, "preadv", probe)
     assert part.is_resident()
-    assert asked == [10, 10 + stride, 10 + 2 * stride, 9 + 3 * stride]
-    for position in asked[:4]:
+    assert probed == [10, 10 + stride, 10 + 2 * stride, 9 + 3 * stride]
+    for position in probed[:4]:
         cold = {position}
         assert not part.is_resident()
     assert file.slice(5, 0).is_resident()
@@ -394,9 +393,9 @@ def test_residency_is_asked_every_stride_and_at_the_end(root: str, monkeypatch: 
     with pytest.raises(OSError):
         part.is_resident()
     plain = FolderDisk(features=NO_FEATURES).open(f"{root}/a").slice(10, 3 * stride)
-    asked.clear()
+    probed.clear()
     assert plain.is_resident()
-    assert asked == []
+    assert probed == []
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no way to empty the cache")
@@ -408,13 +407,13 @@ def test_a_range_dropped_from_the_cache_is_cold(root: str) -> None:
     assert part.is_resident()
     os.posix_fadvise(file._file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     if part.is_resident():
-        pytest.skip("this file system keeps its pages or can not tell")
+        pytest.skip("this file system keeps its pages or cannot report residency")
     part.bring_in()
     assert part.is_resident()
 
 
 @pytest.mark.parametrize("features", [ALL_FEATURES, NO_FEATURES])
-def test_bringing_a_range_in_reads_all_of_it_and_stops_where_the_file_ends(
+def test_loading_a_range_reads_all_of_it_and_stops_at_the_end_of_the_file(
     root: str, monkeypatch: pytest.MonkeyPatch, features: DiskFeatures
 ) -> None:
     file = FolderDisk(features=features).open(f"{root}/a", create=True)
@@ -443,7 +442,7 @@ def test_bringing_a_range_in_reads_all_of_it_and_stops_where_the_file_ends(
     assert max(until) == 5000
 
 
-def test_partial_writes_are_finished(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_writes_are_completed(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real_pwrite = os.pwrite
 
     def stingy_pwritev(descriptor: int, parts: list[memoryview], offset: int) -> int:
@@ -467,12 +466,12 @@ def test_partial_writes_are_finished(root: str, monkeypatch: pytest.MonkeyPatch)
             assert file.append(parts) == 0
             assert file.read_at(0, 1 << 20) == b"".join(parts)
     monkeypatch.setattr(os, "pwritev", lambda *_given: 0)
-    with pytest.raises(OSError, match="takes no more bytes"):
+    with pytest.raises(OSError, match="accepts no more bytes"):
         file = FolderDisk().open(f"{root}/b", create=True)
         file.append([b"x"])
 
 
-def test_partial_reads_are_finished(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_reads_are_completed(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real_pread, real_preadv = os.pread, os.preadv
     monkeypatch.setattr(os, "pread", lambda fd, count, offset: real_pread(fd, min(count, 7), offset))
     monkeypatch.setattr(os, "preadv", lambda fd, views, offset: real_preadv(fd, [views[0][:7]], offset))
@@ -488,7 +487,7 @@ def test_partial_reads_are_finished(root: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_failed_append_leaves_the_true_size(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOSPC half-way: the caller truncates to the size it knew and goes on."""
+    """ENOSPC in the middle: the caller truncates to the previous size and continues."""
     real_pwrite = os.pwrite
     file = FolderDisk().open(f"{root}/a", create=True)
     file.append([b"whole"])
@@ -511,7 +510,7 @@ def test_a_failed_append_leaves_the_true_size(root: str, monkeypatch: pytest.Mon
 
 
 def test_a_failed_sync_is_never_forgotten(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel reports a lost write once; whoever asks later must not hear that all is well."""
+    """The kernel reports a lost write once; a later sync must not report success."""
     disk = FolderDisk(open_files_max=1)
     file = disk.open(f"{root}/a", create=True)
     second = disk.open(f"{root}/a")
@@ -533,7 +532,7 @@ def test_a_failed_sync_is_never_forgotten(root: str, monkeypatch: pytest.MonkeyP
         assert caught.value.errno == errno.EIO
 
 
-def test_an_error_of_close_is_told_by_the_next_sync(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_close_is_reported_by_the_next_sync(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FolderDisk(open_files_max=1)
     file = disk.open(f"{root}/a", create=True)
     file.append([b"x"])
@@ -563,21 +562,21 @@ def test_another_process_finds_the_folder_locked(root: str, features: descriptor
     )
     name = "ALL_FEATURES" if features is ALL_FEATURES else "NO_FEATURES"
 
-    def ask() -> str:
+    def state() -> str:
         command = [sys.executable, "-c", program, f"{root}/.lock", name]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     lock = FolderDisk(features=features).lock(f"{root}/.lock")
-    assert ask() == "locked"
-    # Another attempt in this process, and its failure, do not loosen the lock.
+    assert state() == "locked"
+    # Another attempt in this process, and its failure, do not release the lock.
     with pytest.raises(BlockingIOError):
         FolderDisk(features=features).lock(f"{root}/.lock")
-    assert ask() == "locked"
+    assert state() == "locked"
     lock.release()
-    assert ask() == "free"
+    assert state() == "free"
 
 
-@pytest.mark.skipif(not ALL_FEATURES.description_locks, reason="the system has no locks of descriptions")
+@pytest.mark.skipif(not ALL_FEATURES.description_locks, reason="no open file description locks here")
 def test_a_lock_excludes_that_of_a_java_process(root: str) -> None:
     """Java's FileChannel.tryLock takes a POSIX lock of the whole file, as lockf does."""
     program = (
@@ -590,8 +589,8 @@ def test_a_lock_excludes_that_of_a_java_process(root: str) -> None:
     )
     command = [sys.executable, "-c", program, f"{root}/.lock"]
     lock = FolderDisk().lock(f"{root}/.lock")
-    answer = subprocess.run(command, input="", capture_output=True, text=True, check=True).stdout
-    assert answer.strip() == "locked"
+    output = subprocess.run(command, input="", capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "locked"
     lock.release()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -602,7 +601,7 @@ def test_a_lock_excludes_that_of_a_java_process(root: str) -> None:
     FolderDisk().lock(f"{root}/.lock").release()
 
 
-def test_locks_of_descriptions_give_way_to_flock(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_description_locks_fall_back_to_flock(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = fcntl.fcntl
 
     def unsupported(descriptor: int, command: int, argument: bytes = b"") -> int | bytes:
@@ -634,7 +633,7 @@ def test_sparse_files_take_no_space(root: str) -> None:
 
 
 @pytest.mark.parametrize("writable", [False, True])
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, writable: bool) -> None:
+def test_a_file_that_is_not_regular_is_rejected_at_once(tmp_path: Path, writable: bool) -> None:
     """Opening a pipe would wait for its other end, and a device has no end."""
     os.mkfifo(tmp_path / "pipe")
     disk = FolderDisk()

@@ -1,4 +1,4 @@
-"""Writes of one thing: one at a time, and the newest stays."""
+"""Writes of one file: one at a time, and the latest wins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.runtime.disk.latest import LatestWrite
 PATIENCE_S = 120
 
 
-def test_a_write_that_was_overtaken_does_nothing() -> None:
+def test_a_superseded_write_does_nothing() -> None:
     written: list[str] = []
     latest = LatestWrite()
     old, new = latest.plan(lambda: written.append("old")), latest.plan(lambda: written.append("new"))
@@ -22,7 +22,7 @@ def test_a_write_that_was_overtaken_does_nothing() -> None:
     assert written == ["new", "newer"]
 
 
-def test_a_write_that_failed_overtakes_nothing() -> None:
+def test_a_failed_write_supersedes_nothing() -> None:
     def fail() -> None:
         raise OSError("full")
 
@@ -35,7 +35,7 @@ def test_a_write_that_failed_overtakes_nothing() -> None:
     assert written == ["old"]
 
 
-def test_one_waits_for_the_other() -> None:
+def test_writes_do_not_overlap() -> None:
     begun, go_on = threading.Event(), threading.Event()
     written: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Files in memory: small ones without a descriptor, large ones with one that goes when nobody needs it."""
+"""Files in memory: small ones without a descriptor, large ones with one that is closed when unused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FixedClock:
 
 
 @pytest.mark.parametrize("memory_files", [True, False])
-def test_only_large_files_take_descriptors_and_give_them_back(memory_files: bool) -> None:
+def test_only_large_files_use_descriptors_and_release_them(memory_files: bool) -> None:
     before = own_descriptors()
     disk = MemoryDisk(features=replace(ALL_FEATURES, memory_files=memory_files and ALL_FEATURES.memory_files))
     for number in range(50):
@@ -62,7 +62,7 @@ def test_a_file_keeps_its_bytes_when_it_outgrows_memory() -> None:
     assert file.read_at(0, 99) == b"sta"
 
 
-def test_a_file_that_can_not_outgrow_memory_says_so_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_grow_raises_and_keeps_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_features: object) -> int:
         raise OSError(24, "Too many open files")
 
@@ -84,7 +84,7 @@ def test_times_come_from_the_clock() -> None:
     assert (disk.modified_ms("/a"), disk.modified_ms("/")) == (2000, 1000)
 
 
-def test_disks_are_worlds_of_their_own() -> None:
+def test_disks_are_independent() -> None:
     first, second = MemoryDisk(), MemoryDisk()
     first.open("/a", create=True)
     assert second.names("/") == []

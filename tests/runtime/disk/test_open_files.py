@@ -11,7 +11,7 @@ from barnabas.runtime.disk.open_files import OTHERS, UNLIMITED, raise_limit, sha
 
 
 @pytest.mark.parametrize("limit", [64, 256, 1024, 4096, 20_000, UNLIMITED])
-def test_files_connections_and_the_rest_share_the_limit(limit: int) -> None:
+def test_files_connections_and_other_descriptors_share_the_limit(limit: int) -> None:
     files, connections_below = share(limit)
     assert files + OTHERS + connections_below == limit
     assert 1 <= files <= OPEN_FILES_MAX
@@ -25,10 +25,10 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard));"
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
-    told, soft, hard = map(int, subprocess.check_output([sys.executable, "-c", script]).split())
-    assert told == soft
+    returned, soft, hard = map(int, subprocess.check_output([sys.executable, "-c", script]).split())
+    assert returned == soft
     assert hard in (soft, resource.RLIM_INFINITY)
-    assert told > 100
+    assert returned > 100
 
 
 def test_a_limit_that_cannot_be_raised_stays(monkeypatch: pytest.MonkeyPatch) -> None:

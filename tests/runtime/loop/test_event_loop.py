@@ -1,4 +1,4 @@
-"""asyncio on the reactor: both are served by one thread, through asyncio's public interface."""
+"""asyncio on the reactor: both are served by near thread, through asyncio's public interface."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def test_asyncio_streams_work_on_it(reactor: Reactor) -> None:
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(b"x" * 100_000)
-        answer = await reader.readexactly(100_000)
+        reply = await reader.readexactly(100_000)
         writer.close()
         server.close()
-        return answer
+        return reply
 
     assert run(reactor, main()) == b"x" * 100_000
 
 
-def test_the_data_path_wakes_a_task_that_waits(reactor: Reactor) -> None:
+def test_the_data_path_wakes_a_waiting_task(reactor: Reactor) -> None:
     """A future that a data-path handler resolves inside select() must not wait for asyncio's next event."""
-    one, other = socket.socketpair()
+    near, far = socket.socketpair()
 
     async def main() -> str:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        watch = reactor.watch(one.fileno(), lambda: future.set_result(one.recv(10).decode()), lambda: None)
+        watch = reactor.watch(near.fileno(), lambda: future.set_result(near.recv(10).decode()), lambda: None)
         reactor.want(watch, READ)
-        reactor.timers.set("later", reactor.clock.monotonic_ns() + 3_000_000, lambda: other.sendall(b"hello"))
+        reactor.timers.set("later", reactor.clock.monotonic_ns() + 3_000_000, lambda: far.sendall(b"hello"))
         result = await future
         reactor.forget(watch)
         return result
 
-    with one, other:
+    with near, far:
         assert run(reactor, main()) == "hello"
 
 
@@ -76,7 +76,7 @@ def test_the_data_path_can_start_an_asyncio_timer_and_stop_the_loop(reactor: Rea
 
 
 def test_no_asyncio_tick_for_the_data_path(reactor: Reactor) -> None:
-    one, other = socket.socketpair()
+    near, far = socket.socketpair()
     selects: list[object] = []
 
     class CountingSelector(ReactorSelector):
@@ -90,21 +90,21 @@ def test_no_asyncio_tick_for_the_data_path(reactor: Reactor) -> None:
     def on_readable() -> None:
         nonlocal rounds
         rounds += 1
-        one.recv(1)
+        near.recv(1)
         if rounds < 100:
-            other.send(b"x")
+            far.send(b"x")
         else:
             reactor.interrupt()
 
-    with one, other:
-        reactor.want(reactor.watch(one.fileno(), on_readable, lambda: None), READ)
-        other.send(b"x")
+    with near, far:
+        reactor.want(reactor.watch(near.fileno(), on_readable, lambda: None), READ)
+        far.send(b"x")
         selector.select(None)
     assert rounds == 100
     assert len(selects) == 1
 
 
-def test_faults_of_the_data_path_reach_the_loop_s_exception_handler(reactor: Reactor) -> None:
+def test_errors_of_the_data_path_reach_the_loop_s_exception_handler(reactor: Reactor) -> None:
     seen: list[BaseException] = []
 
     def fail() -> None:
@@ -144,19 +144,19 @@ def test_two_loops_one_after_another_on_one_reactor(reactor: Reactor) -> None:
 
 def test_the_selector_keeps_the_contract_of_the_standard_library(reactor: Reactor) -> None:
     selector = ReactorSelector(reactor)
-    one, other = socket.socketpair()
-    key = selector.register(one, selectors.EVENT_READ, "data")
+    near, far = socket.socketpair()
+    key = selector.register(near, selectors.EVENT_READ, "data")
     with pytest.raises(KeyError, match="registered already"):
-        selector.register(one, selectors.EVENT_READ)
-    assert selector.get_key(one) == selector.get_map()[one.fileno()] == key
-    assert list(selector.get_map()) == [one]
+        selector.register(near, selectors.EVENT_READ)
+    assert selector.get_key(near) == selector.get_map()[near.fileno()] == key
+    assert list(selector.get_map()) == [near]
     assert len(selector.get_map()) == 1
-    assert selector.modify(one, selectors.EVENT_READ | selectors.EVENT_WRITE, "more").data == "more"
+    assert selector.modify(near, selectors.EVENT_READ | selectors.EVENT_WRITE, "more").data == "more"
     assert selector.select(0)[0][1] == selectors.EVENT_WRITE
-    fd = one.fileno()
-    one.close()
-    assert selector.unregister(one).fd == fd
+    fd = near.fileno()
+    near.close()
+    assert selector.unregister(near).fd == fd
     with pytest.raises(KeyError, match="not registered"):
-        selector.get_key(other)
-    other.close()
+        selector.get_key(far)
+    far.close()
     selector.close()

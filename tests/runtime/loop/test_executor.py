@@ -1,4 +1,4 @@
-"""The executor: effects leave in order, nothing passes an entry that is not durable, syncs are shared."""
+"""The executor: effects in order, none before its entry is durable, syncs are shared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
 
 
 class Script:
-    """A core that answers each event with the effects that the test wrote down for it."""
+    """A core that responds to each event with prescribed effects."""
 
     def __init__(self, answers: dict[Event, Sequence[Effect]]) -> None:
         self.answers = answers
@@ -43,7 +43,7 @@ class Script:
 
 
 class HandWorkers:
-    """Work is done when the test says so."""
+    """Work runs when the test calls `finish`."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[], object], Callable[[Any, BaseException | None], None]]] = []
@@ -79,7 +79,7 @@ class ListStore:
 
 
 class Out:
-    """What left the core, and what was durable then."""
+    """The carried-out effects, and how much was durable at the time."""
 
     def __init__(self, store: ListStore) -> None:
         self._store = store
@@ -124,13 +124,13 @@ def received(number: int) -> Received:
     return Received(9, number)
 
 
-def test_without_a_persist_effects_leave_at_once() -> None:
+def test_without_a_persist_effects_are_carried_out_at_once() -> None:
     bench = Bench({Requested("r", 1): [Send(2, "a"), Reply("r", "b"), Apply("c")]})
     bench.executor.step(Requested("r", 1))
     assert bench.out.left == [("send 2", "a", 0), ("reply r", "b", 0), ("apply", "c", 0)]
 
 
-def test_what_follows_a_persist_waits_for_it_and_what_precedes_does_not() -> None:
+def test_effects_after_a_persist_wait_for_it_and_those_before_do_not() -> None:
     bench = Bench({received(1): [Send(2, "before"), Persist("entry"), Send(2, "after")]})
     bench.executor.step(received(1))
     assert bench.out.messages == ["before"]
@@ -139,7 +139,7 @@ def test_what_follows_a_persist_waits_for_it_and_what_precedes_does_not() -> Non
     assert bench.out.left == [("send 2", "before", 0), ("send 2", "after", 1)]
 
 
-def test_the_core_steps_on_while_a_persist_is_in_flight_and_its_sends_queue_behind() -> None:
+def test_the_core_continues_while_a_persist_is_in_flight_and_its_sends_queue_behind() -> None:
     bench = Bench({received(1): [Persist("one"), Send(2, "a")], received(2): [Send(2, "b")]})
     bench.executor.step(received(1))
     bench.executor.step(received(2))
@@ -153,7 +153,7 @@ def test_a_running_sync_does_not_count_for_entries_written_meanwhile() -> None:
     bench = Bench({received(n): [Persist(n), Send(2, n)] for n in range(1, 5)})
     bench.executor.step(received(1))
     work, done = bench.workers.waiting.pop()
-    work()  # The sync has seen entry 1 only.
+    work()  # The sync covers entry 1 only.
     for number in (2, 3, 4):
         bench.executor.step(received(number))
     assert bench.store.entries == [1, 2, 3, 4]
@@ -164,7 +164,7 @@ def test_a_running_sync_does_not_count_for_entries_written_meanwhile() -> None:
     assert bench.store.syncs == 2  # Three entries shared the second one.
 
 
-def test_the_token_is_told_before_later_effects_leave() -> None:
+def test_persisted_is_delivered_before_later_effects() -> None:
     bench = Bench(
         {received(1): [Persist("x", "token"), Send(2, "own")], Persisted("token"): [Send(3, "more")]}
     )
@@ -174,7 +174,7 @@ def test_the_token_is_told_before_later_effects_leave() -> None:
     assert bench.out.messages == ["own", "more"]
 
 
-def test_effects_of_a_step_inside_an_effect_come_after_those_that_waited() -> None:
+def test_effects_of_a_nested_step_come_after_those_that_waited() -> None:
     bench = Bench({received(1): [Apply("first"), Send(2, "second")], received(2): [Send(2, "third")]})
     bench.out.on_apply = lambda decided: bench.executor.step(received(2))
     bench.executor.step(received(1))
@@ -188,7 +188,7 @@ def test_timers_are_set_at_once_even_behind_a_persist() -> None:
     assert bench.core.events[-1] == Fired("t")
 
 
-def test_two_cores_with_the_same_timer_key_do_not_meet() -> None:
+def test_two_cores_with_the_same_timer_key_do_not_collide() -> None:
     benches = [Bench({received(1): [SetTimer("t", 5)]}) for _ in range(2)]
     benches[1].executor._timers = benches[0].timers
     for bench in benches:
@@ -197,7 +197,7 @@ def test_two_cores_with_the_same_timer_key_do_not_meet() -> None:
 
 
 def test_a_failed_sync_stops_the_core_for_good() -> None:
-    """After an fsync error nothing is known of the pages; trying again may succeed without writing them."""
+    """After an fsync error the state of the pages is unknown; a retry may succeed without writing them."""
     bench = Bench({received(1): [Persist("x", "t"), Send(2, "lost"), SetTimer("t", 5)]})
     bench.store.sync_error = OSError(errno.EIO, "planted")
     bench.executor.step(received(1))
@@ -213,7 +213,7 @@ def test_a_failed_sync_stops_the_core_for_good() -> None:
     assert len(bench.failures) == 1
 
 
-def test_a_failed_write_stops_the_core_and_what_followed_it() -> None:
+def test_a_failed_write_stops_the_core_and_later_effects() -> None:
     bench = Bench({received(1): [Persist("x"), Send(2, "lost")]})
     bench.store.write_error = OSError(errno.ENOSPC, "planted")
     bench.executor.step(received(1))
@@ -257,7 +257,7 @@ def test_cores_share_a_round_and_a_failing_store_fails_alone() -> None:
     assert [len(bench.failures) for bench in benches] == [0, 1, 0]
 
 
-def test_workers_that_refuse_fail_all_who_asked() -> None:
+def test_workers_that_are_closed_fail_all_callers() -> None:
     bench = Bench({received(1): [Persist("x"), Send(2, "y")]})
     bench.executor.step(received(1))
     _, done = bench.workers.waiting.pop()

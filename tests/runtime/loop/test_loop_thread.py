@@ -1,4 +1,4 @@
-"""A loop in a thread: waiting for it, being called back by it, ending it."""
+"""A loop in a thread: waiting for it, calls back to the caller, ending it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def thread() -> object:
     made.end()
 
 
-def test_work_runs_on_the_loop_and_is_waited_for(thread: LoopThread) -> None:
+def test_work_runs_on_the_loop_while_the_caller_waits(thread: LoopThread) -> None:
     async def work() -> str:
         await asyncio.sleep(0)
         return threading.current_thread().name
@@ -27,7 +27,7 @@ def test_work_runs_on_the_loop_and_is_waited_for(thread: LoopThread) -> None:
     assert thread.run(work()) == "test"
 
 
-def test_errors_come_back(thread: LoopThread) -> None:
+def test_errors_are_raised_in_the_caller(thread: LoopThread) -> None:
     async def work() -> None:
         raise ValueError("from the loop")
 
@@ -35,14 +35,14 @@ def test_errors_come_back(thread: LoopThread) -> None:
         thread.run(work())
 
 
-def test_the_caller_does_what_the_work_asks_of_it(thread: LoopThread) -> None:
+def test_the_caller_runs_the_calls_of_the_coroutine(thread: LoopThread) -> None:
     async def work() -> tuple[str, str]:
         return await in_caller(lambda: threading.current_thread().name), threading.current_thread().name
 
     assert thread.run(work()) == (threading.current_thread().name, "test")
 
 
-def test_what_the_caller_is_asked_may_wait_for_the_loop_itself(thread: LoopThread) -> None:
+def test_a_call_in_the_caller_may_wait_for_the_loop(thread: LoopThread) -> None:
     async def inner() -> int:
         await asyncio.sleep(0)
         return 7
@@ -53,19 +53,19 @@ def test_what_the_caller_is_asked_may_wait_for_the_loop_itself(thread: LoopThrea
     assert thread.run(work()) == 7
 
 
-def test_a_fault_in_the_callers_part_is_the_works(thread: LoopThread) -> None:
+def test_an_error_in_the_caller_is_raised_in_the_coroutine(thread: LoopThread) -> None:
     def fail() -> None:
         raise RuntimeError("in the caller")
 
     async def work() -> str:
         with pytest.raises(RuntimeError, match="in the caller"):
             await in_caller(fail)
-        return "gone on"
+        return "continued"
 
-    assert thread.run(work()) == "gone on"
+    assert thread.run(work()) == "continued"
 
 
-def test_waiting_for_oneself_is_refused(thread: LoopThread) -> None:
+def test_waiting_on_the_own_thread_is_an_error(thread: LoopThread) -> None:
     async def inner() -> None:
         """Never started."""
 
@@ -76,35 +76,35 @@ def test_waiting_for_oneself_is_refused(thread: LoopThread) -> None:
     thread.run(work())
 
 
-def test_without_a_waiting_caller_the_loop_does_it_itself() -> None:
+def test_without_a_waiting_caller_the_loop_makes_the_call() -> None:
     async def work() -> str:
         return await in_caller(lambda: threading.current_thread().name)
 
     assert asyncio.run(work()) == threading.current_thread().name
 
 
-def test_the_end_cancels_what_still_runs() -> None:
+def test_the_end_cancels_running_tasks() -> None:
     thread = LoopThread("ending")
-    heard: list[str] = []
+    events: list[str] = []
 
     async def for_ever() -> None:
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            heard.append("cancelled")
+            events.append("cancelled")
             raise
 
     thread.submit(for_ever())
-    # It was started before this one, and so waits by now.
+    # It was started before this one, and so is waiting by now.
     thread.run(asyncio.sleep(0.01))
     thread.end()
     thread.end()
-    assert heard == ["cancelled"]
+    assert events == ["cancelled"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_finds_nothing_half_done_and_the_loop_goes_on(thread: LoopThread) -> None:
+def test_a_fork_finds_nothing_unfinished_and_the_loop_continues(thread: LoopThread) -> None:
     is_begun = threading.Event()
     done: list[str] = []
 
@@ -119,4 +119,4 @@ def test_a_fork_finds_nothing_half_done_and_the_loop_goes_on(thread: LoopThread)
     if child == 0:
         os._exit(0 if done else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert thread.run(asyncio.sleep(0, "it goes on")) == "it goes on"
+    assert thread.run(asyncio.sleep(0, "continued")) == "continued"

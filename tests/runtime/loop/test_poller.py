@@ -1,4 +1,4 @@
-"""Every kind of poller that this system has behaves alike."""
+"""Every kind of poller on this system behaves the same."""
 
 from __future__ import annotations
 
@@ -22,44 +22,42 @@ def poller(request: pytest.FixtureRequest) -> Iterator[Poller]:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    one, other = socket.socketpair()
-    with one, other:
-        one.setblocking(False)
-        other.setblocking(False)
-        yield one, other
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        far.setblocking(False)
+        yield near, far
 
 
 def test_readiness_is_level_triggered(poller: Poller, pair: tuple[socket.socket, socket.socket]) -> None:
-    one, other = pair
-    poller.register(one.fileno(), READ)
+    near, far = pair
+    poller.register(near.fileno(), READ)
     assert poller.poll(0) == []
-    other.send(b"ab")
-    assert poller.poll(None) == [(one.fileno(), READ)]
-    one.recv(1)
-    assert poller.poll(0) == [(one.fileno(), READ)]
-    one.recv(1)
+    far.send(b"ab")
+    assert poller.poll(None) == [(near.fileno(), READ)]
+    near.recv(1)
+    assert poller.poll(0) == [(near.fileno(), READ)]
+    near.recv(1)
     assert poller.poll(0) == []
 
 
 def test_the_mask_can_be_changed(poller: Poller, pair: tuple[socket.socket, socket.socket]) -> None:
-    one, other = pair
-    other.send(b"a")
-    poller.register(one.fileno(), WRITE)
-    assert poller.poll(0) == [(one.fileno(), WRITE)]
-    poller.modify(one.fileno(), READ | WRITE)
-    assert poller.poll(0) == [(one.fileno(), READ | WRITE)]
-    poller.unregister(one.fileno())
+    near, far = pair
+    far.send(b"a")
+    poller.register(near.fileno(), WRITE)
+    assert poller.poll(0) == [(near.fileno(), WRITE)]
+    poller.modify(near.fileno(), READ | WRITE)
+    assert poller.poll(0) == [(near.fileno(), READ | WRITE)]
+    poller.unregister(near.fileno())
     assert poller.poll(0) == []
 
 
-def test_a_peer_that_is_gone_is_told_to_whoever_waits(
-    poller: Poller, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    one, other = pair
-    poller.register(one.fileno(), READ)
-    other.close()
+def test_a_disconnected_peer_is_reported(poller: Poller, pair: tuple[socket.socket, socket.socket]) -> None:
+    near, far = pair
+    poller.register(near.fileno(), READ)
+    far.close()
     ((fd, mask),) = poller.poll(1_000_000_000)
-    assert fd == one.fileno()
+    assert fd == near.fileno()
     assert mask & READ
 
 
@@ -67,7 +65,7 @@ def test_a_wait_ends(poller: Poller) -> None:
     assert poller.poll(300_000) == []
 
 
-def test_the_best_kind_is_taken_and_a_fallback_can_be_forced() -> None:
+def test_the_best_kind_is_chosen_and_a_fallback_can_be_forced() -> None:
     best, plain = make_poller(), make_poller("select")
     assert best.kind == HERE[0]
     assert isinstance(best, EpollPoller) == hasattr(select, "epoll")
@@ -76,6 +74,6 @@ def test_the_best_kind_is_taken_and_a_fallback_can_be_forced() -> None:
     plain.close()
 
 
-def test_an_unknown_kind_is_refused_with_what_there_is() -> None:
+def test_an_unknown_kind_is_rejected_with_a_list_of_kinds() -> None:
     with pytest.raises(ValueError, match=r"no poller 'io_uring'; it has: .*select"):
         make_poller("io_uring")

@@ -1,4 +1,4 @@
-"""A value that is not there yet."""
+"""Promises."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from barnabas.runtime.loop.promise import Promise
 
 
-def test_who_waits_is_called_in_order_and_who_comes_late_at_once() -> None:
-    heard: list[object] = []
+def test_callbacks_are_called_in_order_and_late_ones_at_once() -> None:
+    results: list[object] = []
     promise: Promise[int] = Promise()
-    promise.then(heard.append, heard.append)
-    promise.then(lambda value: heard.append(-value), heard.append)
-    before = (promise.done, list(heard))
+    promise.then(results.append, results.append)
+    promise.then(lambda value: results.append(-value), results.append)
+    before = (promise.done, list(results))
     promise.set(3)
-    promise.then(heard.append, heard.append)
+    promise.then(results.append, results.append)
     assert (before, promise.done) == ((False, []), True)
-    assert heard == [3, -3, 3]
+    assert results == [3, -3, 3]
 
 
-def test_a_broken_promise_is_told_to_the_other_ear() -> None:
+def test_a_failed_promise_calls_the_error_callback() -> None:
     errors: list[BaseException] = []
     promise: Promise[None] = Promise()
     promise.then(_refuse, errors.append)
@@ -31,7 +31,7 @@ def test_a_broken_promise_is_told_to_the_other_ear() -> None:
     assert errors == [failure, failure]
 
 
-def test_it_is_kept_or_broken_once() -> None:
+def test_it_is_completed_or_failed_once() -> None:
     promise = Promise.of(1)
     with pytest.raises(RuntimeError):
         promise.set(2)
@@ -40,43 +40,43 @@ def test_it_is_kept_or_broken_once() -> None:
 
 
 def test_none_is_a_value() -> None:
-    heard: list[object] = []
-    Promise.of(None).then(heard.append, heard.append)
-    assert heard == [None]
+    results: list[object] = []
+    Promise.of(None).then(results.append, results.append)
+    assert results == [None]
 
 
-def test_one_who_waits_may_ask_again() -> None:
-    heard: list[int] = []
+def test_a_callback_may_add_a_callback() -> None:
+    results: list[int] = []
     promise: Promise[int] = Promise()
-    promise.then(lambda value: promise.then(heard.append, _refuse), _refuse)
+    promise.then(lambda value: promise.then(results.append, _refuse), _refuse)
     promise.set(5)
-    assert heard == [5]
+    assert results == [5]
 
 
 @pytest.mark.parametrize("broken", [0, 1, 2])
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_one_who_fails_does_not_keep_the_others_waiting(broken: int, is_kept: bool) -> None:
     """F5, elsewhere: the others of the same promise were never called."""
-    heard: list[int] = []
+    called: list[int] = []
 
-    def ear(number: int) -> Callable[[object], None]:
-        def hear(_: object) -> None:
+    def callback(number: int) -> Callable[[object], None]:
+        def call(_: object) -> None:
             if number == broken:
-                raise ValueError("a deaf ear")
-            heard.append(number)
+                raise ValueError("broken callback")
+            called.append(number)
 
-        return hear
+        return call
 
     promise: Promise[int] = Promise()
     for number in range(3):
-        promise.then(ear(number), ear(number))
-    with pytest.raises(ValueError, match="a deaf ear"):
+        promise.then(callback(number), callback(number))
+    with pytest.raises(ValueError, match="broken callback"):
         if is_kept:
             promise.set(1)
         else:
             promise.fail(OSError())
-    assert heard == [number for number in range(3) if number != broken]
+    assert called == [number for number in range(3) if number != broken]
 
 
-def _refuse(told: object) -> None:
-    raise AssertionError(f"the wrong ear heard {told!r}")
+def _refuse(result: object) -> None:
+    raise AssertionError(f"the wrong callback was called with {result!r}")

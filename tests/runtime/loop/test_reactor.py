@@ -15,7 +15,7 @@ from barnabas.runtime.loop.reactor import TICK_BUDGET_NS, TIMERS_PER_TURN, React
 
 
 class StepClock:
-    """A clock that moves only when told."""
+    """A clock that moves only when the test moves it."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -55,7 +55,7 @@ def test_a_watched_socket_is_served_inside_serve(
     assert seen == [b"hello"]
 
 
-def test_descriptors_of_others_are_handed_on(
+def test_descriptors_of_asyncio_are_returned(
     reactor: Reactor, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     one, other = pair
@@ -79,7 +79,7 @@ def test_a_socket_can_be_closed_by_its_own_handler(
     other.send(b"x")
     reactor.serve(0)
     assert written == []
-    reactor.forget(watch)  # Fine twice.
+    reactor.forget(watch)  # No error when called twice.
 
 
 def test_wanting_nothing_silences_even_a_broken_connection(
@@ -119,7 +119,7 @@ def test_tick_end_comes_after_sockets_and_timers(
     assert order == ["socket", "timer", "tick end"]
 
 
-def test_what_was_asked_for_outside_a_tick_is_done_before_waiting(reactor: Reactor) -> None:
+def test_an_end_of_tick_action_from_outside_a_tick_runs_before_waiting(reactor: Reactor) -> None:
     done: list[int] = []
     reactor.at_tick_end(partial(done.append, 1))
     reactor.at_tick_end(reactor.interrupt)
@@ -169,7 +169,7 @@ def test_posting_to_a_closed_reactor_does_no_harm() -> None:
     reactor.post(lambda: None)
 
 
-def test_a_fault_in_one_action_does_not_stop_the_others(reactor: Reactor) -> None:
+def test_an_error_in_one_action_does_not_stop_the_others(reactor: Reactor) -> None:
     faults: list[Exception] = []
     done: list[int] = []
     reactor.on_error = faults.append
@@ -187,7 +187,7 @@ def test_a_fault_in_one_action_does_not_stop_the_others(reactor: Reactor) -> Non
     assert [str(fault) for fault in faults] == ["planted"] * 3
 
 
-def test_without_an_owner_a_fault_is_loud(reactor: Reactor) -> None:
+def test_without_an_owner_an_error_is_raised(reactor: Reactor) -> None:
     def fail() -> None:
         raise RuntimeError("planted")
 
@@ -196,8 +196,8 @@ def test_without_an_owner_a_fault_is_loud(reactor: Reactor) -> None:
         reactor.serve(0)
 
 
-def test_busy_sockets_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tick that is over its budget ends; what it did not serve is served first in the next."""
+def test_busy_sockets_do_not_starve_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick that exceeds its budget ends; sockets it did not serve come first in the next."""
     clock = StepClock()
     reactor = Reactor(clock=clock)
     monkeypatch.setattr(reactor_module, "TICK_BUDGET_NS", 10)
@@ -234,7 +234,7 @@ def test_the_longest_stall_is_measured() -> None:
 
     reactor.at_tick_end(slow)
     reactor.serve(0)
-    assert reactor.take_longest_stall_ns() == 0  # Not yet in a tick: nobody waited for a socket.
+    assert reactor.take_longest_stall_ns() == 0  # Not yet in a tick: no socket waited.
     reactor.post(slow)
     reactor.serve(0)
     reactor.serve(0)
@@ -341,7 +341,7 @@ def test_a_post_while_a_wake_up_is_read_loses_no_later_one() -> None:
 
 
 class Waits:
-    """A poller that finds nothing, notes how long it was to wait, and takes as long as it is told."""
+    """A poller that finds nothing, records its timeouts, and takes as long as the test says."""
 
     kind = "noting"
 
@@ -365,7 +365,7 @@ class Waits:
     def close(self) -> None: ...
 
 
-def test_after_a_short_wait_it_looks_around_before_it_sleeps() -> None:
+def test_after_a_short_wait_it_polls_a_few_times_before_it_sleeps() -> None:
     clock = StepClock()
     poller = Waits(clock)
     reactor = Reactor(poller=poller, clock=clock)

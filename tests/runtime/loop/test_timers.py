@@ -34,7 +34,7 @@ def test_setting_a_key_again_moves_it() -> None:
     assert fired == ["late"]
 
 
-def test_cancelling_forgets_and_is_fine_twice() -> None:
+def test_cancelling_removes_and_may_be_repeated() -> None:
     timers = Timers()
     timers.set("key", 10, lambda: None)
     timers.cancel("key")
@@ -44,14 +44,14 @@ def test_cancelling_forgets_and_is_fine_twice() -> None:
     assert timers.pop() is None
 
 
-def test_a_timer_that_is_pushed_back_for_ever_does_not_grow_the_heap() -> None:
+def test_a_timer_that_is_postponed_forever_does_not_grow_the_heap() -> None:
     timers = Timers()
     for deadline in range(100_000):
         timers.set("session", deadline, lambda: None)
     assert timers.heap_size <= COMPACT_ABOVE + 2
 
 
-def test_an_action_that_sets_itself_again_does_not_hold_the_loop() -> None:
+def test_an_action_that_sets_itself_again_does_not_block_the_loop() -> None:
     timers = Timers()
 
     def again() -> None:
@@ -76,11 +76,11 @@ def test_timers_agree_with_a_plain_model(operations: list[tuple[str, int, int]])
     timers = Timers()
     fired: list[Any] = []
     model: dict[int, tuple[int, int]] = {}
-    for order, (what, key, number) in enumerate(operations):
-        if what == "set":
+    for order, (operation, key, number) in enumerate(operations):
+        if operation == "set":
             timers.set(key, number, partial(fired.append, key))
             model[key] = (number, order)
-        elif what == "cancel":
+        elif operation == "cancel":
             timers.cancel(key)
             model.pop(key, None)
         else:

@@ -1,4 +1,4 @@
-"""Connections on asyncio's own loop: the same promises as on the reactor."""
+"""Connections on asyncio's own loop: the same guarantees as on the reactor."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def test_frames_of_every_size_come_back() -> None:
+def test_frames_of_every_size_are_echoed() -> None:
     sizes = [0, 1, 100, READ_BUFFER_BYTES - 4, READ_BUFFER_BYTES, 3_000_000]
 
     async def client(network: AsyncioNetwork, port: int) -> None:
@@ -80,13 +80,13 @@ def test_frames_of_every_size_come_back() -> None:
         await handler.opened.wait()
         assert handler.connection is not None
         assert handler.connection.peer.port == port
-        wanted = [bytes([number]) * size for number, size in enumerate(sizes)] * 2
-        for content in wanted:
+        expected = [bytes([number]) * size for number, size in enumerate(sizes)] * 2
+        for content in expected:
             handler.connection.send(len(content).to_bytes(4, "big"), content)
-        while len(handler.frames) < len(wanted):
+        while len(handler.frames) < len(expected):
             handler.received.clear()
             await handler.received.wait()
-        assert handler.frames == wanted
+        assert handler.frames == expected
         handler.connection.close_when_sent()
         assert (await handler.ended)[0] is CloseReason.LOCAL
         assert handler.connection.is_closed or handler.ended.done()
@@ -94,7 +94,7 @@ def test_frames_of_every_size_come_back() -> None:
     run(echo, client)
 
 
-def test_the_peer_ends_it() -> None:
+def test_the_peer_closes() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(framed(b"bye"))
         await writer.drain()
@@ -106,12 +106,12 @@ def test_the_peer_ends_it() -> None:
         assert await handler.ended == (CloseReason.PEER, None)
         assert handler.frames == [b"bye"]
         assert handler.connection is not None
-        handler.connection.send(b"to nobody")
+        handler.connection.send(b"too late")
 
     run(serve, client)
 
 
-def test_a_handler_that_fails_ends_it() -> None:
+def test_a_handler_that_fails_closes_the_connection() -> None:
     class Broken(Recorder):
         def data_received(self, view: memoryview) -> int:
             raise ValueError("cannot read this")
@@ -129,7 +129,7 @@ def test_a_handler_that_fails_ends_it() -> None:
     run(echo, client)
 
 
-def test_nobody_listens() -> None:
+def test_a_port_without_a_listener() -> None:
     async def client(network: AsyncioNetwork, port: int) -> None:
         handler = Recorder()
         network.connect("127.0.0.1", free_ports(1)[0], handler)
@@ -140,14 +140,14 @@ def test_nobody_listens() -> None:
     run(echo, client)
 
 
-def test_giving_up_and_running_out_of_time() -> None:
+def test_cancelling_and_timing_out() -> None:
     async def client(network: AsyncioNetwork, port: int) -> None:
         given_up = Recorder()
         give_up = network.connect("127.0.0.1", port, given_up)
         give_up()
         await asyncio.sleep(0)
         late = Recorder()
-        # An address that is set aside for documents: nobody answers there, or the network says so at once.
+        # An address reserved for documentation: no response, or an immediate error of the network.
         network.connect("192.0.2.1", 9, late, ClientSocketOptions(connect_timeout_ms=50))
         reason, _ = await late.ended
         assert reason in (CloseReason.CONNECT_TIMED_OUT, CloseReason.CONNECT_FAILED)
@@ -157,13 +157,13 @@ def test_giving_up_and_running_out_of_time() -> None:
 
 @pytest.mark.parametrize("paused", [True, False])
 def test_reading_is_paused(paused: bool) -> None:
-    answered = asyncio.Event()
+    responded = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):
             writer.write(data)
             await writer.drain()
-            answered.set()
+            responded.set()
         writer.close()
 
     async def client(network: AsyncioNetwork, port: int) -> None:
@@ -177,9 +177,9 @@ def test_reading_is_paused(paused: bool) -> None:
             connection.pause_reading()
         assert connection.reading is not paused
         connection.send(framed(b"hello"))
-        await answered.wait()
+        await responded.wait()
         if paused:
-            # What comes after it on another connection is read, and so would this one's answer have been.
+            # A later exchange on another connection is read, and so this one's data would have been.
             await round_trip(network, port)
             assert handler.frames == []
         connection.resume_reading()
@@ -193,7 +193,7 @@ def test_reading_is_paused(paused: bool) -> None:
 
 
 async def round_trip(network: AsyncioNetwork, port: int) -> None:
-    """Something is sent and comes back on a connection of its own."""
+    """Data is sent and echoed on a separate connection."""
     witness = Recorder()
     network.connect("127.0.0.1", port, witness)
     await witness.opened.wait()

@@ -1,4 +1,4 @@
-"""Receive buffers are used again, and grow only with what has arrived."""
+"""Receive buffers are reused, and grow only with received bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.runtime.network.buffers import (
 )
 
 
-def test_a_buffer_that_was_given_back_is_used_again() -> None:
+def test_a_returned_buffer_is_reused() -> None:
     pool = BufferPool()
     buffer = pool.take(100_000)
     assert len(buffer) == 131_072

@@ -1,4 +1,4 @@
-"""A connection over a wire of paper: reading, large frames, back-pressure, sending, closing."""
+"""A connection over a fake wire: reading, large frames, back-pressure, sending, closing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits
 
 
 class PaperWire:
-    """What arrives and what leaves is written down; `room` is what it takes before it is full."""
+    """Records what arrives and what is sent; `room` is how many bytes it accepts before it is full."""
 
     def __init__(self) -> None:
         self.arriving: list[bytes | Exception] = []
@@ -71,7 +71,7 @@ class PaperWire:
 
 
 class Frames(StreamHandler):
-    """Frames of a 4-byte size; keeps them, and does what the test says with each."""
+    """Frames with a 4-byte size; keeps them, and calls the test's function with each."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -105,7 +105,7 @@ class Frames(StreamHandler):
 
 
 class FileSlice:
-    """A slice that counts how it is sent."""
+    """A slice that records how it is sent."""
 
     def __init__(self, data: bytes, *, resident: bool = True) -> None:
         self._data = data
@@ -133,13 +133,13 @@ class FileSlice:
 
 
 class Bench:
-    """A connection with all its surroundings in the test's hands."""
+    """A connection whose context is controlled by the test."""
 
     def __init__(self, limits: NetworkLimits | None = None) -> None:
         self.tick_end: list[Callable[[], None]] = []
         self.warming: list[tuple[Any, Callable[[], None]]] = []
         self.timers = Timers()
-        self.around = ConnectionContext(
+        self.context = ConnectionContext(
             limits=limits or NetworkLimits(),
             timers=self.timers,
             now_ns=lambda: 0,
@@ -149,7 +149,7 @@ class Bench:
         self.wire = PaperWire()
         self.handler = Frames()
         here, there = Address("here", 1), Address("there", 2)
-        self.connection = StreamConnection(self.wire, self.handler, self.around, here, there)
+        self.connection = StreamConnection(self.wire, self.handler, self.context, here, there)
         self.connection.start()
 
     def arrive(self, *pieces: bytes | Exception) -> None:
@@ -169,7 +169,7 @@ def frame(data: bytes) -> bytes:
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def test_frames_come_whole_however_they_are_cut() -> None:
+def test_frames_are_reassembled_however_they_are_split() -> None:
     sent = [b"", b"a", b"bc" * 40, b"d" * 1000]
     stream = b"".join(map(frame, sent))
     for size in (1, 3, 7, len(stream)):
@@ -178,14 +178,14 @@ def test_frames_come_whole_however_they_are_cut() -> None:
         assert bench.handler.frames == sent
 
 
-def test_a_large_frame_is_received_straight_into_a_buffer_of_its_own() -> None:
+def test_a_large_frame_is_received_directly_into_its_own_buffer() -> None:
     bench = Bench()
     data = bytes(range(256)) * 4096
     bench.arrive(frame(b"small") + frame(data) + frame(b"next"))
     assert bench.handler.frames == [b"small", data, b"next"]
-    # Read buffer, then the frame alone and whole, then what follows: never in pieces.
+    # Read buffer, then the large frame alone and complete, then what follows: never in pieces.
     assert bench.handler.views == [READ_BUFFER_BYTES, len(data) + 4, 8]
-    assert bench.around.pool.pooled_bytes == 2 << 20
+    assert bench.context.pool.pooled_bytes == 2 << 20
 
 
 def test_a_frame_just_large_enough_and_one_byte_less() -> None:
@@ -194,16 +194,16 @@ def test_a_frame_just_large_enough_and_one_byte_less() -> None:
         data = b"x" * size
         bench.arrive(frame(data)[:10], frame(data)[10:])
         assert bench.handler.frames == [data]
-        assert (bench.around.pool.pooled_bytes > 0) == (size + 4 > LARGE_FRAME_BYTES)
+        assert (bench.context.pool.pooled_bytes > 0) == (size + 4 > LARGE_FRAME_BYTES)
 
 
-def test_a_paused_connection_keeps_its_frames_and_shows_them_again() -> None:
+def test_a_paused_connection_keeps_its_frames_and_passes_them_again() -> None:
     bench = Bench()
     bench.handler.on_frame = lambda _: bench.connection.pause_reading()
     bench.arrive(frame(b"1") + frame(b"2") + frame(b"3") + b"\0\0")
     assert bench.handler.frames == [b"1"]
-    wanted = bench.wire.mask
-    assert wanted == READ, "nothing has come yet that must not be read"
+    mask = bench.wire.mask
+    assert mask == READ, "nothing has arrived yet that must not be read"
     bench.connection.on_readable()
     assert bench.wire.mask == 0
     for expected in (2, 3):
@@ -218,7 +218,7 @@ def test_a_paused_connection_keeps_its_frames_and_shows_them_again() -> None:
     assert bench.handler.frames == [b"1", b"2", b"3", b"4"]
 
 
-def test_a_full_buffer_that_was_left_is_shown_before_more_is_read() -> None:
+def test_a_full_buffer_that_was_left_is_passed_again_before_more_is_read() -> None:
     bench = Bench()
     data = bytes(1020)
     whole = frame(data) * (READ_BUFFER_BYTES // 1024)
@@ -244,18 +244,18 @@ def test_a_full_buffer_that_was_left_is_shown_before_more_is_read() -> None:
     assert handler.frames == [data] * (READ_BUFFER_BYTES // 1024) + [b"last"]
 
 
-def test_resuming_inside_the_handler_shows_the_rest_at_the_end_of_the_tick() -> None:
+def test_resuming_inside_the_handler_passes_the_remaining_bytes_at_the_end_of_the_tick() -> None:
     bench = Bench()
 
     class PausesAndResumes(Frames):
         def data_received(self, view: memoryview) -> int:
-            taken = super().data_received(view)
+            consumed = super().data_received(view)
             self.connection.resume_reading()
-            return taken
+            return consumed
 
     handler = PausesAndResumes()
     handler.on_frame = lambda _: handler.connection.pause_reading()
-    connection = StreamConnection(bench.wire, handler, bench.around, Address("a", 1), Address("b", 2))
+    connection = StreamConnection(bench.wire, handler, bench.context, Address("a", 1), Address("b", 2))
     connection.start()
     bench.wire.arriving.append(frame(b"1") + frame(b"2"))
     connection.on_readable()
@@ -264,7 +264,7 @@ def test_resuming_inside_the_handler_shows_the_rest_at_the_end_of_the_tick() -> 
     assert handler.frames == [b"1", b"2"]
 
 
-def test_what_is_held_can_be_patched_in_place() -> None:
+def test_held_bytes_can_be_patched_in_place() -> None:
     bench = Bench()
     seen: list[bool] = []
 
@@ -273,7 +273,7 @@ def test_what_is_held_can_be_patched_in_place() -> None:
             seen.append(view.readonly)
             return 0 if len(seen) == 1 else len(view)
 
-    connection = StreamConnection(bench.wire, Patches(), bench.around, Address("a", 1), Address("b", 2))
+    connection = StreamConnection(bench.wire, Patches(), bench.context, Address("a", 1), Address("b", 2))
     connection.start()
     bench.wire.arriving += [b"one", b"two"]
     connection.on_readable()
@@ -296,13 +296,13 @@ def test_a_handler_that_fails_closes_its_connection() -> None:
     assert bench.wire.is_closed
 
 
-def test_a_handler_that_takes_nothing_and_expects_nothing_is_not_read_for_ever() -> None:
+def test_a_handler_that_consumes_nothing_and_expects_nothing_is_closed() -> None:
     class Deaf(StreamHandler):
         def data_received(self, view: memoryview) -> int:
             return 0
 
     bench = Bench()
-    connection = StreamConnection(bench.wire, Deaf(), bench.around, Address("a", 1), Address("b", 2))
+    connection = StreamConnection(bench.wire, Deaf(), bench.context, Address("a", 1), Address("b", 2))
     connection.start()
     bench.wire.arriving.append(bytes(READ_BUFFER_BYTES + 5))
     connection.on_readable()
@@ -313,27 +313,27 @@ def test_a_handler_that_takes_nothing_and_expects_nothing_is_not_read_for_ever()
     ("arrives", "reason"),
     [(b"", CloseReason.PEER), (ConnectionResetError("planted"), CloseReason.RESET)],
 )
-def test_the_end_of_the_stream_is_told(arrives: bytes | Exception, reason: CloseReason) -> None:
+def test_the_end_of_the_stream_is_reported(arrives: bytes | Exception, reason: CloseReason) -> None:
     bench = Bench()
     bench.arrive(frame(b"last"), arrives)
     bench.end_tick()
     assert bench.handler.frames == [b"last"]
     assert bench.handler.events[-1][0] is reason
-    assert not bench.around.connections
+    assert not bench.context.connections
 
 
-def test_a_stream_that_ends_within_a_large_frame_gives_its_buffer_back() -> None:
+def test_a_stream_that_ends_within_a_large_frame_returns_its_buffer() -> None:
     bench = Bench()
     bench.arrive(frame(bytes(1 << 20))[:100_000], b"")
     bench.end_tick()
     assert bench.handler.events[-1] == (CloseReason.PEER, None)
-    assert bench.around.pool.pooled_bytes == 2 << 20
+    assert bench.context.pool.pooled_bytes == 2 << 20
 
 
 # ------------------------------------------------------------------------------------------------- sending
 
 
-def test_answers_of_one_read_leave_in_one_write() -> None:
+def test_responses_of_one_read_are_sent_in_one_write() -> None:
     bench = Bench()
     bench.handler.on_frame = lambda data: bench.connection.send(b"<", data, b">")
     bench.arrive(b"".join(frame(b"%d" % number) for number in range(5)))
@@ -342,7 +342,7 @@ def test_answers_of_one_read_leave_in_one_write() -> None:
     assert bench.tick_end == []
 
 
-def test_what_is_sent_outside_a_read_leaves_at_the_end_of_the_tick() -> None:
+def test_data_sent_outside_a_read_is_written_at_the_end_of_the_tick() -> None:
     bench = Bench()
     bench.connection.send(b"one")
     bench.connection.send(bytearray(b"two"), memoryview(b"three"), b"")
@@ -362,7 +362,7 @@ def test_small_parts_are_joined_and_large_ones_gathered_up_to_a_limit() -> None:
         assert bench.wire.sent == b"".join(parts)
 
 
-def test_parts_of_any_size_survive_a_wire_that_takes_a_few_bytes_at_a_time() -> None:
+def test_parts_of_any_size_survive_a_wire_that_accepts_a_few_bytes_at_a_time() -> None:
     for size in (7, 5_000):
         bench = Bench()
         parts = [bytes([65 + number]) * size for number in range(20)]
@@ -390,8 +390,9 @@ def test_a_full_wire_is_waited_for_and_nothing_is_lost() -> None:
     assert bench.wire.mask == READ
 
 
-def test_a_reader_of_much_gives_others_their_turn() -> None:  # M-A9
-    """The wire would take it all at once: small requests that came meanwhile would wait for all of it."""
+def test_a_fast_reader_of_large_responses_gives_others_their_turn() -> None:  # M-A9
+    """The wire would accept everything at once: small requests that arrive meanwhile would wait for all of
+    it."""
     bench = Bench()
     slices = [FileSlice(b"x" * (TURN_BYTES // 2)) for _ in range(5)]
     bench.connection.send(*slices)
@@ -406,7 +407,7 @@ def test_a_reader_of_much_gives_others_their_turn() -> None:  # M-A9
     assert bench.wire.mask == READ
 
 
-def test_a_cold_slice_is_read_elsewhere_and_what_follows_waits() -> None:
+def test_a_cold_slice_is_read_elsewhere_and_later_parts_wait() -> None:
     bench = Bench()
     cold = FileSlice(b"cold", resident=False)
     bench.connection.send(b"head", cold, b"tail")
@@ -420,7 +421,7 @@ def test_a_cold_slice_is_read_elsewhere_and_what_follows_waits() -> None:
     assert bench.wire.sent == b"headcoldtailmore"
 
 
-def test_a_slice_that_turned_warm_after_the_end_is_no_trouble() -> None:
+def test_a_slice_that_becomes_warm_after_the_close_is_ignored() -> None:
     bench = Bench()
     bench.connection.send(FileSlice(b"cold", resident=False))
     bench.end_tick()
@@ -429,7 +430,7 @@ def test_a_slice_that_turned_warm_after_the_end_is_no_trouble() -> None:
     assert bench.wire.sent == b""
 
 
-def test_a_small_slice_leaves_with_the_rest_if_it_is_in_memory() -> None:
+def test_a_small_slice_is_sent_with_other_parts_if_it_is_in_memory() -> None:
     bench = Bench()
     bench.connection.send(b"head", FileSlice(b" warm"))
     bench.end_tick()
@@ -440,7 +441,7 @@ def test_a_small_slice_leaves_with_the_rest_if_it_is_in_memory() -> None:
     assert [part for part, _ in bench.warming] == [cold]
 
 
-def test_a_file_that_got_shorter_ends_the_connection_instead_of_spinning() -> None:
+def test_a_truncated_file_closes_the_connection_instead_of_spinning() -> None:
     bench = Bench()
     part = FileSlice(b"gone" * SMALL_SLICE_BYTES)
     part.broken = True
@@ -484,10 +485,10 @@ def test_memory_for_sending_has_a_limit_and_slices_do_not_count() -> None:
 # ------------------------------------------------------------------------------------------------- closing
 
 
-def test_close_when_sent_sends_what_is_queued_and_takes_nothing_more() -> None:
+def test_close_when_sent_sends_the_queue_and_accepts_nothing_more() -> None:
     bench = Bench()
     bench.wire.room = 2
-    bench.connection.send(b"last words")
+    bench.connection.send(b"last bytes")
     bench.connection.close_when_sent()
     bench.connection.send(b"too late")
     bench.end_tick()
@@ -495,15 +496,15 @@ def test_close_when_sent_sends_what_is_queued_and_takes_nothing_more() -> None:
     bench.wire.room = 100
     bench.connection.on_writable()
     bench.end_tick()
-    assert bench.wire.sent == b"last words"
+    assert bench.wire.sent == b"last bytes"
     assert bench.handler.events[-1] == (CloseReason.LOCAL, None)
     assert len(bench.timers) == 0
 
 
-def test_close_when_sent_does_not_wait_for_ever() -> None:
+def test_close_when_sent_does_not_wait_forever() -> None:
     bench = Bench(NetworkLimits(linger_ms=7))
     bench.wire.room = 0
-    bench.connection.send(b"nobody reads this")
+    bench.connection.send(b"never read")
     bench.connection.close_when_sent()
     bench.end_tick()
     assert bench.timers.fire_due(6_999_999) == 0
@@ -511,7 +512,7 @@ def test_close_when_sent_does_not_wait_for_ever() -> None:
     assert bench.wire.is_closed
 
 
-def test_close_is_told_once_and_not_inside_the_call() -> None:
+def test_close_is_reported_once_and_not_inside_the_call() -> None:
     bench = Bench()
     bench.connection.close()
     bench.connection.close(CloseReason.RESET)
@@ -523,7 +524,7 @@ def test_close_is_told_once_and_not_inside_the_call() -> None:
     assert bench.handler.events == ["connected", (CloseReason.LOCAL, None)]
 
 
-def test_addresses_read_as_people_write_them() -> None:
+def test_addresses_are_printed_in_their_usual_form() -> None:
     assert str(Address("127.0.0.1", 9092)) == "127.0.0.1:9092"
     assert str(Address("::1", 9092)) == "[::1]:9092"
 
@@ -540,6 +541,6 @@ def test_a_handler_that_fails_at_the_start_closes_its_connection() -> None:
             raise ValueError("planted")
 
     bench = Bench()
-    connection = StreamConnection(bench.wire, Fails(), bench.around, Address("a", 1), Address("b", 2))
+    connection = StreamConnection(bench.wire, Fails(), bench.context, Address("a", 1), Address("b", 2))
     connection.start()
     assert connection.is_closed

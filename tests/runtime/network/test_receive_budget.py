@@ -23,7 +23,7 @@ class Crowd:
         self.now_ns = 0
         self.timers = Timers()
         self.tick_end: list[Callable[[], None]] = []
-        self.around = ConnectionContext(
+        self.context = ConnectionContext(
             limits=NetworkLimits(max_receiving_bytes=limit),
             timers=self.timers,
             now_ns=lambda: self.now_ns,
@@ -33,7 +33,7 @@ class Crowd:
         self.wires = [PaperWire() for _ in range(count)]
         self.handlers = [Frames() for _ in range(count)]
         self.connections = [
-            StreamConnection(wire, handler, self.around, HERE, THERE)
+            StreamConnection(wire, handler, self.context, HERE, THERE)
             for wire, handler in zip(self.wires, self.handlers, strict=True)
         ]
         for connection in self.connections:
@@ -57,47 +57,47 @@ class Crowd:
 
     @property
     def used_bytes(self) -> int:
-        return self.around.budget.used_bytes
+        return self.context.budget.used_bytes
 
 
 def announced(size: int, arrived: int) -> list[bytes]:
-    """The first bytes of a frame of `size` bytes, in pieces as a socket gives them."""
+    """The first bytes of a frame of `size` bytes, in pieces as a socket delivers them."""
     data = struct.pack(">i", size) + bytes(arrived)
     return [data[at : at + 100_000] for at in range(0, len(data), 100_000)]
 
 
-def test_halves_of_large_requests_take_no_more_than_the_bound() -> None:
-    """F15: 20 half requests of 99 MiB took 2.1 GB; each of them was bounded, all together were not."""
+def test_incomplete_large_requests_use_no_more_than_the_budget() -> None:
+    """F15: 20 incomplete requests of 99 MiB used 2.1 GB; each of them was bounded, but not their sum."""
     limit = 3_000_000
     crowd = Crowd(20, limit)
     for number in range(20):
         crowd.arrive(number, *announced(10_000_000, 1_000_000))
-    # Beside the bound each has what its first read brought, in which the size stood.
+    # In addition to the budget each has the bytes of its first read, which contained the size.
     assert crowd.used_bytes <= limit + 20 * 100_000
     assert sum(not wire.mask & READ for wire in crowd.wires) >= 16
 
 
-def test_an_announced_size_alone_takes_nothing() -> None:
+def test_an_announced_size_alone_uses_nothing() -> None:
     crowd = Crowd(1, 1_000_000)
     crowd.arrive(0, *announced(100_000_000, 10))
     assert crowd.used_bytes < 100
 
 
-def test_who_was_first_goes_on_and_the_others_after_it() -> None:
+def test_the_first_continues_and_the_others_follow() -> None:
     crowd = Crowd(3, 500_000)
     for number in range(3):
         crowd.arrive(number, *announced(400_000, 300_000))
     assert [bool(wire.mask & READ) for wire in crowd.wires] == [True, False, False]
     for number in (0, 1, 2):
         crowd.arrive(number, bytes(100_000))
-    # What the last had not been read of comes when those before have ended.
+    # The unread bytes of the last are read after those before it have ended.
     crowd.read(1)
     crowd.read(2)
     assert [len(handler.frames) for handler in crowd.handlers] == [1, 1, 1]
     assert crowd.used_bytes == 0
 
 
-def test_half_a_request_that_others_wait_for_is_closed_when_its_rest_does_not_come() -> None:
+def test_an_incomplete_request_that_others_wait_for_is_closed_when_it_stalls() -> None:
     crowd = Crowd(2, 500_000)
     crowd.arrive(0, *announced(10_000_000, 600_000))
     crowd.arrive(1, *announced(400_000, 400_000))
@@ -109,7 +109,7 @@ def test_half_a_request_that_others_wait_for_is_closed_when_its_rest_does_not_co
     assert not crowd.connections[1].is_closed
 
 
-def test_half_a_request_that_nobody_waits_for_may_take_its_time() -> None:
+def test_an_incomplete_request_that_blocks_no_other_may_take_its_time() -> None:
     crowd = Crowd(1, 500_000)
     crowd.arrive(0, *announced(1_000_000, 600_000))
     crowd.pass_time(10 * STALLED_NS)
@@ -118,12 +118,12 @@ def test_half_a_request_that_nobody_waits_for_may_take_its_time() -> None:
     assert len(crowd.handlers[0].frames) == 1
 
 
-def test_answers_that_nobody_reads_are_bounded_for_all_connections_together() -> None:
+def test_unread_responses_are_bounded_for_all_connections_together() -> None:
     crowd = Crowd(5, 2**40)
-    crowd.around.limits = NetworkLimits(
+    crowd.context.limits = NetworkLimits(
         pause_above_bytes=1, max_queued_bytes=10_000, max_all_queued_bytes=30_000
     )
-    crowd.around.look_closer_above_bytes = 1
+    crowd.context.look_closer_above_bytes = 1
     for wire in crowd.wires:
         wire.room = 0
     for connection in crowd.connections:

@@ -1,4 +1,4 @@
-"""Names of hosts, by a resolver that knows only what a test tells it."""
+"""Host name resolution, with a resolver that knows only the names of the test."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class _Loop(asyncio.SelectorEventLoop):
         return NAMES[sockaddr[0]], "0"
 
 
-def asked(work: Any) -> Any:
+def resolved(work: Any) -> Any:
     with asyncio.Runner(loop_factory=_Loop) as runner:
         return runner.run(work)
 
 
 def test_all_addresses_in_order_and_each_once() -> None:
-    assert asked(SystemResolver().addresses("cluster")) == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    assert resolved(SystemResolver().addresses("cluster")) == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "fe80::1%eth0"])
-def test_an_address_stands_for_itself(address: str) -> None:
-    assert asked(SystemResolver().addresses(address)) == [address]
+def test_an_address_resolves_to_itself(address: str) -> None:
+    assert resolved(SystemResolver().addresses(address)) == [address]
 
 
-def test_a_canonical_name_must_lead_back_to_its_address() -> None:
-    assert asked(SystemResolver().canonical_names("cluster")) == ["one", "10.0.0.2", "10.0.0.3"]
+def test_a_canonical_name_must_resolve_back_to_its_address() -> None:
+    assert resolved(SystemResolver().canonical_names("cluster")) == ["one", "10.0.0.2", "10.0.0.3"]
 
 
-def test_a_host_that_nobody_knows() -> None:
+def test_an_unknown_host() -> None:
     with pytest.raises(OSError, match="nowhere"):
-        asked(SystemResolver().canonical_names("nowhere"))
+        resolved(SystemResolver().canonical_names("nowhere"))

@@ -27,7 +27,7 @@ from barnabas.runtime.network.tcp import TcpNetwork
 
 
 class Collect(StreamHandler):
-    """Keeps all it receives; `answer` makes what is sent back for it."""
+    """Keeps everything it receives; `answer` computes the reply."""
 
     def __init__(self, answer: Callable[[bytes], bytes] | None = None) -> None:
         self.received = bytearray()
@@ -64,19 +64,19 @@ def network(reactor: Reactor) -> Iterator[TcpNetwork]:
     assert network.connection_count == 0
 
 
-# Nobody waits so long unless it does not come to that: the machine may be busy.
+# Long enough for a busy machine; only a failing test waits for it.
 PATIENCE_S = 120
 
 
 def serve_until(reactor: Reactor, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, "the condition did not become true"
         reactor.serve(1_000_000)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
-def test_bytes_go_there_and_back(network: TcpNetwork, host: str) -> None:
+def test_bytes_are_exchanged(network: TcpNetwork, host: str) -> None:
     served: list[Collect] = []
 
     def on_connection(peer: Address) -> StreamHandler:
@@ -102,7 +102,7 @@ def test_bytes_go_there_and_back(network: TcpNetwork, host: str) -> None:
     assert served[0].ended == (CloseReason.PEER, None)
 
 
-def test_a_listener_on_every_address_hears_both_families(network: TcpNetwork) -> None:
+def test_a_listener_on_all_addresses_accepts_both_families(network: TcpNetwork) -> None:
     listener = network.listen("", 0, lambda peer: Collect(bytes.upper))
     hosts = ["127.0.0.1"] + (["::1"] if socket.has_dualstack_ipv6() else [])
     for host in hosts:
@@ -194,7 +194,7 @@ def test_the_addresses_of_a_name_are_tried_in_turn(
     assert client.connection.peer == listener.address
 
 
-def test_a_name_that_nobody_knows_is_told(network: TcpNetwork) -> None:
+def test_an_unknown_name_is_reported(network: TcpNetwork) -> None:
     client = Collect()
     network.connect("no-such-host.invalid", 9, client)
     serve_until(network.reactor, lambda: client.ended is not None)
@@ -202,7 +202,7 @@ def test_a_name_that_nobody_knows_is_told(network: TcpNetwork) -> None:
     assert client.ended[0] is CloseReason.CONNECT_FAILED
 
 
-def test_a_fault_in_accepting_leaks_nothing_and_harms_no_other(network: TcpNetwork) -> None:
+def test_an_error_in_accepting_leaks_nothing_and_affects_no_other(network: TcpNetwork) -> None:
     faults: list[Exception] = []
     network.reactor.on_error = faults.append
 
@@ -236,7 +236,7 @@ def test_names_are_resolved_on_a_worker(network: TcpNetwork, reactor: Reactor) -
     threads.close()
 
 
-def test_nobody_there_is_told(network: TcpNetwork) -> None:
+def test_a_refused_connection_is_reported(network: TcpNetwork) -> None:
     listener = network.listen("127.0.0.1", 0, lambda peer: None)
     port = listener.address.port
     listener.close()
@@ -249,7 +249,7 @@ def test_nobody_there_is_told(network: TcpNetwork) -> None:
     assert isinstance(client.ended[1], ConnectionRefusedError)
 
 
-def test_a_connect_that_nobody_answers_times_out(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connect_without_a_response_times_out(reactor: Reactor, monkeypatch: pytest.MonkeyPatch) -> None:
     network = TcpNetwork(reactor, limits=NetworkLimits(connect_timeout_ms=5))
     monkeypatch.setattr(socket.socket, "connect_ex", lambda self, address: errno.EINPROGRESS)
     monkeypatch.setattr(Reactor, "want", lambda self, watch, mask: None)
@@ -259,7 +259,7 @@ def test_a_connect_that_nobody_answers_times_out(reactor: Reactor, monkeypatch: 
     assert client.ended == (CloseReason.CONNECT_TIMED_OUT, None)
 
 
-def test_a_refused_peer_is_closed_at_once(network: TcpNetwork) -> None:
+def test_a_rejected_peer_is_closed_at_once(network: TcpNetwork) -> None:
     listener = network.listen("127.0.0.1", 0, lambda peer: None)
     client = Collect()
     network.connect("127.0.0.1", listener.address.port, client)
@@ -269,14 +269,14 @@ def test_a_refused_peer_is_closed_at_once(network: TcpNetwork) -> None:
     assert network.connection_count == 0
 
 
-def test_a_taken_port_is_an_error_that_names_it(network: TcpNetwork) -> None:
+def test_a_port_in_use_is_an_error_that_names_it(network: TcpNetwork) -> None:
     listener = network.listen("127.0.0.1", 0, lambda peer: None)
     with pytest.raises(OSError) as caught:
         network.listen("127.0.0.1", listener.address.port, lambda peer: None)
     assert caught.value.errno == errno.EADDRINUSE
 
 
-def test_a_reset_by_the_peer_is_told(network: TcpNetwork) -> None:
+def test_a_reset_by_the_peer_is_reported(network: TcpNetwork) -> None:
     server = Collect()
     listener = network.listen("127.0.0.1", 0, lambda peer: server)
     with socket.create_connection(listener.address) as client:
@@ -287,7 +287,7 @@ def test_a_reset_by_the_peer_is_told(network: TcpNetwork) -> None:
     assert server.ended[0] is CloseReason.RESET
 
 
-def test_a_peer_that_never_reads_holds_only_itself(network: TcpNetwork) -> None:
+def test_a_peer_that_never_reads_blocks_only_itself(network: TcpNetwork) -> None:
     """Its connection is choked; another client is served meanwhile."""
     stuck = Collect()
     handlers: list[StreamHandler] = [stuck, Collect(bytes.upper)]
@@ -305,7 +305,7 @@ def test_a_peer_that_never_reads_holds_only_itself(network: TcpNetwork) -> None:
         assert stuck.connection.queued_bytes > 0
 
 
-def test_a_paused_listener_lets_newcomers_wait(network: TcpNetwork) -> None:
+def test_a_paused_listener_keeps_new_connections_waiting(network: TcpNetwork) -> None:
     server = Collect(bytes.upper)
     listener = network.listen("127.0.0.1", 0, lambda peer: server)
     listener.pause_accepting()
@@ -317,11 +317,11 @@ def test_a_paused_listener_lets_newcomers_wait(network: TcpNetwork) -> None:
         listener.resume_accepting()
         serve_until(network.reactor, lambda: server.received == b"hello")
     listener.close()
-    # A door that is gone cannot be opened.
+    # A closed listener cannot be resumed.
     listener.resume_accepting()
 
 
-def test_with_no_descriptor_left_accepting_waits_instead_of_spinning(
+def test_without_a_free_descriptor_accepting_waits_instead_of_spinning(
     network: TcpNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tcp, "ACCEPT_RETRY_MS", 1)
@@ -335,7 +335,9 @@ def test_with_no_descriptor_left_accepting_waits_instead_of_spinning(
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert server.connection is None
-        assert caplog.text.count("too many open files, nobody new is let in; raise the limit") == 1
+        assert (
+            caplog.text.count("too many open files, new connections are not accepted; raise the limit") == 1
+        )
         client.sendall(b"now")
         serve_until(network.reactor, lambda: server.received == b"now")
 
@@ -361,7 +363,7 @@ def test_the_last_descriptors_are_not_for_connections(
             serve_until(reactor, lambda: len(handlers) == len(came) or listener.out_of_descriptors > 0)
         assert 0 < len(handlers) < 10
         assert network.connection_count == len(handlers)
-    # When somebody leaves there is room again.
+    # When a connection is closed, another one is accepted.
     serve_until(reactor, lambda: network.connection_count == 0)
     let_in = len(handlers)
     with socket.create_connection(listener.address) as client:
@@ -370,24 +372,24 @@ def test_the_last_descriptors_are_not_for_connections(
     network.close()
 
 
-def test_accepted_sockets_have_the_buffers_that_were_asked_for(reactor: Reactor) -> None:
+def test_accepted_sockets_have_the_configured_buffers(reactor: Reactor) -> None:
     def sizes(limits: NetworkLimits) -> list[int]:
         network = TcpNetwork(reactor, limits=limits)
         try:
             listener: Any = network.listen("127.0.0.1", 0, lambda peer: None)
-            with socket.create_connection(listener.address), listener._socket.dup() as door:
-                door.settimeout(120)
-                with door.accept()[0] as accepted:
+            with socket.create_connection(listener.address), listener._socket.dup() as listening:
+                listening.settimeout(120)
+                with listening.accept()[0] as accepted:
                     options = (socket.SO_RCVBUF, socket.SO_SNDBUF)
                     return [accepted.getsockopt(socket.SOL_SOCKET, option) for option in options]
         finally:
             network.close()
 
     usual = sizes(NetworkLimits())
-    asked = sizes(NetworkLimits(receive_buffer_bytes=20_000, send_buffer_bytes=30_000))
+    configured = sizes(NetworkLimits(receive_buffer_bytes=20_000, send_buffer_bytes=30_000))
     # Linux doubles them for its own bookkeeping.
-    assert asked in ([20_000, 30_000], [40_000, 60_000])
-    assert usual != asked
+    assert configured in ([20_000, 30_000], [40_000, 60_000])
+    assert usual != configured
 
 
 @pytest.mark.parametrize("available", [True, False])
@@ -418,7 +420,7 @@ def test_loopback_sockets_are_tuned(
     assert on_loopback == expected
 
 
-def test_two_networks_share_a_reactor_and_close_by_themselves(reactor: Reactor) -> None:
+def test_two_networks_share_a_reactor_and_close_independently(reactor: Reactor) -> None:
     networks = [TcpNetwork(reactor), TcpNetwork(reactor)]
     clients = []
     for network in networks:

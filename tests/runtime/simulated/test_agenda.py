@@ -20,12 +20,12 @@ def order_of_ten(seed: int) -> list[int]:
     return order
 
 
-def test_events_meant_for_one_moment_come_in_seeded_order() -> None:
+def test_events_at_the_same_time_run_in_seeded_order() -> None:
     assert order_of_ten(1) == order_of_ten(1)
     assert len({tuple(order_of_ten(seed)) for seed in range(5)}) == 5
 
 
-def test_time_moves_to_the_event_and_never_back() -> None:
+def test_time_advances_to_the_event_and_never_goes_back() -> None:
     agenda = Agenda(SeededRandom(1), Trace())
     times: list[int] = []
     agenda.after(5_000_000, lambda: agenda.set("past", 0, lambda: times.append(agenda.now_ns)))
@@ -51,7 +51,7 @@ def test_keyed_events_can_be_moved_and_cancelled() -> None:
     assert ran == ["a late"]
 
 
-def test_the_digest_tells_traces_apart_and_the_tail_is_bounded() -> None:
+def test_the_digest_distinguishes_traces_and_the_tail_is_bounded() -> None:
     one, same, other = Trace(), Trace(), Trace(keep_all=True)
     for number in range(100):
         one.note(f"line {number}")
@@ -64,7 +64,7 @@ def test_the_digest_tells_traces_apart_and_the_tail_is_bounded() -> None:
     assert len(other.lines) == other.count == 101
 
 
-def test_lines_cannot_run_into_each_other() -> None:
+def test_line_boundaries_are_part_of_the_digest() -> None:
     one, other = Trace(), Trace()
     one.note("ab")
     other.note("a")
@@ -72,6 +72,6 @@ def test_lines_cannot_run_into_each_other() -> None:
     assert one.digest != other.digest
 
 
-def test_a_memory_address_has_no_place_in_a_trace() -> None:
+def test_a_memory_address_is_not_allowed_in_a_trace() -> None:
     with pytest.raises(ValueError, match="differs from run to run"):
         Trace().note(repr(object()))

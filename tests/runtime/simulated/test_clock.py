@@ -1,4 +1,4 @@
-"""The simulated clock: drift, jumps, and the way back to true time."""
+"""The simulated clock: drift, jumps, and the conversion to true time."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_true_time_is_the_first_at_which_the_clock_shows_it(
     agenda = make_agenda()
     agenda.now_ns = start_ns
     clock = SimulatedClock(agenda, drift_ppm=drift_ppm)
-    wanted_ns = clock.monotonic_ns() + ahead_ns
-    agenda.now_ns = clock.true_ns(wanted_ns)
-    assert clock.monotonic_ns() >= wanted_ns
+    target_ns = clock.monotonic_ns() + ahead_ns
+    agenda.now_ns = clock.true_ns(target_ns)
+    assert clock.monotonic_ns() >= target_ns
     agenda.now_ns -= 1
-    assert ahead_ns == 0 or clock.monotonic_ns() < wanted_ns
+    assert ahead_ns == 0 or clock.monotonic_ns() < target_ns
 
 
 def test_a_clock_cannot_be_stopped() -> None:

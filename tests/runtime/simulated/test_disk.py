@@ -1,4 +1,4 @@
-"""The simulated disk: what a power loss may take and what never, faults on demand, and time travel."""
+"""The simulated disk: what a power loss may lose and what not, faults on demand, snapshots and forks."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SEEDS = range(200)
 
 
 def dump(disk: SimulatedDisk, path: str = "") -> dict[str, bytes | None]:
-    """Every name, and the content of those that are files."""
-    found: dict[str, bytes | None] = {}
+    """Every name, and the content of files."""
+    entries: dict[str, bytes | None] = {}
     for name in disk.names(path or "/"):
         below = f"{path}/{name}"
         if disk.is_folder(below):
-            found[below] = None
-            found.update(dump(disk, below))
+            entries[below] = None
+            entries.update(dump(disk, below))
         else:
-            found[below] = disk.read_bytes(below)
-    return found
+            entries[below] = disk.read_bytes(below)
+    return entries
 
 
 def lasting_disk(seed: int = 1) -> SimulatedDisk:
-    """With a folder /d that will not be lost."""
+    """With a durable folder /d."""
     disk = SimulatedDisk(SeededRandom(seed))
     disk.make_folder("/d")
     disk.sync_folder("/")
@@ -48,37 +48,37 @@ def lasting_file(disk: SimulatedDisk, content: bytes, path: str = "/d/a") -> Sim
 
 
 def survivors(change: Callable[[SimulatedDisk, SimulatedFile], object], content: bytes) -> list[bytes]:
-    """What is left of a synced file after a change that was not synced, for many seeds."""
-    found = []
+    """What remains of a synced file after an unsynced change, for many seeds."""
+    contents = []
     for seed in SEEDS:
         disk = lasting_disk(seed)
         change(disk, lasting_file(disk, content))
         disk.power_loss()
         disk.restart()
-        found.append(disk.read_bytes("/d/a"))
-    return found
+        contents.append(disk.read_bytes("/d/a"))
+    return contents
 
 
 # What may be lost, and what may not.
 
 
-def test_appended_bytes_that_were_not_synced_are_lost_kept_cut_zeroed_or_torn() -> None:
+def test_appended_unsynced_bytes_are_lost_kept_cut_zeroed_or_torn() -> None:
     old = b"o" * 1000
     new = b"n" * (3 * PAGE_BYTES)
-    found = survivors(lambda _disk, file: file.append([new]), old)
-    assert all(content.startswith(old) for content in found)
-    tails = [content[1000:] for content in found]
+    contents = survivors(lambda _disk, file: file.append([new]), old)
+    assert all(content.startswith(old) for content in contents)
+    tails = [content[1000:] for content in contents]
     assert b"" in tails
     assert new in tails
     assert any(tail and len(tail) < len(new) and set(tail) == {ord("n")} for tail in tails)
     assert any(set(tail) == {0, ord("n")} for tail in tails)
-    # A torn page changes at a sector and nowhere else.
-    for content in found:
+    # A torn page changes at a sector boundary and nowhere else.
+    for content in contents:
         edges = [i for i in range(1001, len(content)) if content[i] != content[i - 1]]
         assert all(edge % SECTOR_BYTES == 0 for edge in edges)
     assert any(
         content[i] != content[i - 1] and i % PAGE_BYTES != 0
-        for content in found
+        for content in contents
         for i in range(PAGE_BYTES, len(content))
     )
 
@@ -94,43 +94,43 @@ def test_a_file_may_end_between_two_writes_or_within_one() -> None:
     assert len(set(sizes)) > 10
 
 
-def test_overwritten_bytes_that_were_not_synced_are_old_or_new_by_sector() -> None:
+def test_overwritten_unsynced_bytes_are_old_or_new_by_sector() -> None:
     old = b"o" * (4 * PAGE_BYTES)
-    found = survivors(lambda _disk, file: file.write_at(100, b"n" * (2 * PAGE_BYTES)), old)
+    contents = survivors(lambda _disk, file: file.write_at(100, b"n" * (2 * PAGE_BYTES)), old)
     kept = b"o" * 100 + b"n" * (2 * PAGE_BYTES)
-    assert {len(content) for content in found} == {len(old)}
-    assert old in found
-    assert kept + old[len(kept) :] in found
-    assert len(set(found)) > 10
-    for content in found:
+    assert {len(content) for content in contents} == {len(old)}
+    assert old in contents
+    assert kept + old[len(kept) :] in contents
+    assert len(set(contents)) > 10
+    for content in contents:
         assert content[:100] == b"o" * 100
         assert content[len(kept) :] == old[len(kept) :]
         assert set(content) <= {ord("o"), ord("n")}
 
 
-def test_a_cut_that_was_not_synced_may_be_undone() -> None:
+def test_an_unsynced_truncation_may_be_undone() -> None:
     old = bytes(range(1, 251)) * 40
-    found = survivors(lambda _disk, file: file.truncate(300), old)
-    assert set(found) == {old, old[:300]}
+    contents = survivors(lambda _disk, file: file.truncate(300), old)
+    assert set(contents) == {old, old[:300]}
 
 
-def test_a_cut_and_new_bytes_after_it_never_mix_with_what_was_cut() -> None:
+def test_bytes_after_a_truncation_never_mix_with_truncated_ones() -> None:
     old = b"o" * (3 * PAGE_BYTES)
 
     def cut_and_append(_disk: SimulatedDisk, file: SimulatedFile) -> None:
         file.truncate(PAGE_BYTES)
         file.append([b"n" * PAGE_BYTES])
 
-    found = survivors(cut_and_append, old)
-    assert old in found
-    assert b"o" * PAGE_BYTES in found
-    assert b"o" * PAGE_BYTES + b"n" * PAGE_BYTES in found
-    for content in found:
+    contents = survivors(cut_and_append, old)
+    assert old in contents
+    assert b"o" * PAGE_BYTES in contents
+    assert b"o" * PAGE_BYTES + b"n" * PAGE_BYTES in contents
+    for content in contents:
         assert content.startswith(b"o" * PAGE_BYTES)
         assert content == old or ord("o") not in content[PAGE_BYTES:]
 
 
-def test_what_was_synced_stays_through_any_later_append() -> None:
+def test_synced_data_survives_any_later_append() -> None:
     for seed in SEEDS:
         disk = lasting_disk(seed)
         file = lasting_file(disk, b"1" * 777)
@@ -142,7 +142,7 @@ def test_what_was_synced_stays_through_any_later_append() -> None:
         assert disk.read_bytes("/d/a").startswith(b"1" * 777 + b"2" * 5000)
 
 
-def test_names_that_were_not_synced_may_be_lost() -> None:
+def test_unsynced_names_may_be_lost() -> None:
     seen = set()
     for seed in SEEDS:
         disk = lasting_disk(seed)
@@ -155,7 +155,7 @@ def test_names_that_were_not_synced_may_be_lost() -> None:
         disk.power_loss()
         disk.restart()
         seen.add((*disk.names("/d"), disk.read_bytes("/d/replaced")))
-    # Prefixes of what was done, in order, and nothing else.
+    # Prefixes of the operations, in order, and nothing else.
     assert seen == {
         ("removed", "renamed", "replaced", b"replaced"),
         ("created", "removed", "renamed", "replaced", b"replaced"),
@@ -165,7 +165,7 @@ def test_names_that_were_not_synced_may_be_lost() -> None:
     }
 
 
-def test_a_synced_name_needs_a_synced_way_to_it() -> None:
+def test_a_synced_name_needs_a_synced_path() -> None:
     seen = set()
     for seed in SEEDS:
         disk = lasting_disk(seed)
@@ -196,7 +196,7 @@ def test_folders_are_synced_one_by_one() -> None:
     assert lost == {True, False}
 
 
-def test_a_rename_between_folders_is_atomic_and_lasts_when_either_folder_is_synced() -> None:
+def test_a_rename_between_folders_is_atomic_and_durable_when_either_folder_is_synced() -> None:
     seen = set()
     for synced in (None, "/d/x", "/d/y"):
         for seed in SEEDS:
@@ -229,10 +229,10 @@ def test_a_restart_without_power_loss_keeps_everything() -> None:
     lock = disk.lock("/d/.lock")
     disk.restart()
     assert disk.read_bytes("/d/a") == b"never synced"
-    with pytest.raises(PowerLost, match="open the file anew"):
+    with pytest.raises(PowerLost, match="reopen the file"):
         file.read_at(0, 1)
     disk.lock("/d/.lock")
-    # A lock of the life before has nothing to release.
+    # A lock from before the restart has nothing to release.
     lock.release()
     with pytest.raises(BlockingIOError):
         disk.lock("/d/.lock")
@@ -254,7 +254,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """What may be there after a power loss, kept in the plainest way: every state since the last sync."""
+    """The possible states after a power loss, kept in the simplest way: every state since the last sync."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self.disk = disk
@@ -312,13 +312,13 @@ class Model:
         """After power loss and restart."""
         left = set(self.disk.names("/d"))
         for name, tags in self.names.items():
-            found: int | None = None
+            tag: int | None = None
             if name[3:] in left:
                 left.discard(name[3:])
                 content = self.disk.read_bytes(name)
-                found = int.from_bytes(content[:SECTOR_BYTES], "big")
-                check_content(content, self.contents[found])
-            assert found in tags
+                tag = int.from_bytes(content[:SECTOR_BYTES], "big")
+                check_content(content, self.contents[tag])
+            assert tag in tags
         assert not left
 
 
@@ -334,7 +334,7 @@ def check_content(content: bytes, states: list[bytes]) -> None:
 
 @settings(max_examples=60)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
-def test_after_power_loss_all_that_was_synced_is_there_and_nothing_that_never_was(  # M-E4
+def test_after_power_loss_all_synced_data_is_there_and_nothing_that_was_never_written(  # M-E4
     steps: list[tuple[object, ...]], seed: int
 ) -> None:
     disk = lasting_disk(seed)
@@ -391,7 +391,7 @@ def test_power_is_lost_in_every_operation_with_and_without_its_effect() -> None:
             assert disk.exists("/d")
 
 
-def test_a_fork_at_every_operation_is_worth_a_run_for_every_operation() -> None:
+def test_a_fork_at_every_operation_equals_a_run_for_every_operation() -> None:
     disk = lasting_disk()
     forks: list[dict[str, bytes | None]] = []
 
@@ -405,14 +405,15 @@ def test_a_fork_at_every_operation_is_worth_a_run_for_every_operation() -> None:
     life(disk)
     assert len(forks) == disk.operations - 2
     assert dump(disk) == {"/d": None, "/d/checkpoint": b"2"}
-    for at, found in enumerate(forks, 1):
-        assert found == dump(crash(at, with_effect=True)[0])
+    for at, names in enumerate(forks, 1):
+        assert names == dump(crash(at, with_effect=True)[0])
 
 
 @pytest.mark.parametrize("careful", [True, False])
-def test_a_careless_write_is_found_out(careful: bool) -> None:
-    """An atomic write leaves the old or the new at every moment; without its syncs some seed leaves neither."""
-    found = set()
+def test_a_careless_write_is_detected(careful: bool) -> None:
+    """An atomic write leaves the old or the new content at every moment; without its syncs some seed does
+    not."""
+    contents = set()
     for seed in range(40):
         for at in range(1, 6):
             disk = lasting_disk(seed)
@@ -424,9 +425,9 @@ def test_a_careless_write_is_found_out(careful: bool) -> None:
             except PowerLost:
                 pass
             disk.restart()
-            found.add(disk.read_bytes("/d/checkpoint"))
-    assert {b"old", b"new"} <= found
-    assert (found == {b"old", b"new"}) == careful
+            contents.add(disk.read_bytes("/d/checkpoint"))
+    assert {b"old", b"new"} <= contents
+    assert (contents == {b"old", b"new"}) == careful
 
 
 def test_the_same_seed_leaves_the_same_bytes() -> None:
@@ -437,7 +438,7 @@ def test_the_same_seed_leaves_the_same_bytes() -> None:
     assert len({tuple(left(seed)) for seed in range(30)}) > 3
 
 
-def test_snapshots_go_back_and_can_be_used_again() -> None:
+def test_snapshots_are_restored_and_can_be_used_again() -> None:
     disk = lasting_disk()
     file = lasting_file(disk, b"synced")
     file.append([b" not synced"])
@@ -446,7 +447,7 @@ def test_snapshots_go_back_and_can_be_used_again() -> None:
     file.write_at(0, b"SYNCED")
     disk.remove("/d/b")
     assert dump(disk)["/d/a"] == b"SYNCED not synced"
-    found = set()
+    contents = set()
     for _ in range(40):
         disk.restore(image)
         assert dump(disk) == {"/d": None, "/d/a": b"synced not synced", "/d/b": b""}
@@ -454,12 +455,12 @@ def test_snapshots_go_back_and_can_be_used_again() -> None:
             file.append([b"x"])
         disk.power_loss()
         disk.restart()
-        found.add((disk.read_bytes("/d/a"), disk.exists("/d/b")))
-    assert {content for content, _ in found} >= {b"synced", b"synced not synced"}
-    assert {there for _, there in found} == {True, False}
+        contents.add((disk.read_bytes("/d/a"), disk.exists("/d/b")))
+    assert {content for content, _ in contents} >= {b"synced", b"synced not synced"}
+    assert {there for _, there in contents} == {True, False}
 
 
-def test_a_removed_file_comes_back_whole_in_a_fork_whose_removal_was_lost() -> None:
+def test_a_removed_file_reappears_whole_in_a_fork_whose_removal_was_lost() -> None:
     disk = lasting_disk()
     lasting_file(disk, b"synced")
     disk.remove("/d/a")
@@ -543,7 +544,7 @@ def test_every_kind_can_fail_and_then_has_no_effect(
     call(disk, file)
 
 
-def test_a_short_write_leaves_its_part() -> None:
+def test_a_short_write_leaves_a_part() -> None:
     disk = lasting_disk()
     file = lasting_file(disk, b"old")
     disk.fail(1, errno.ENOSPC, kinds={Kind.WRITE}, kept_bytes=2)
@@ -553,7 +554,7 @@ def test_a_short_write_leaves_its_part() -> None:
     assert file.append([b"!"]) == 3
 
 
-def test_what_a_failed_sync_gave_up_no_later_sync_brings_back() -> None:
+def test_data_dropped_by_a_failed_sync_is_not_written_by_a_later_one() -> None:
     for seed in range(30):
         disk = lasting_disk(seed)
         file = lasting_file(disk, b"old" * 100)
@@ -568,7 +569,7 @@ def test_what_a_failed_sync_gave_up_no_later_sync_brings_back() -> None:
         assert disk.read_bytes("/d/a").rstrip(b"\0") == b"old" * 100
 
 
-def test_what_is_written_again_after_a_failed_sync_lasts() -> None:
+def test_data_rewritten_after_a_failed_sync_is_durable() -> None:
     for seed in range(30):
         disk = lasting_disk(seed)
         file = lasting_file(disk, b"old" * 100)
@@ -583,7 +584,7 @@ def test_what_is_written_again_after_a_failed_sync_lasts() -> None:
         assert disk.read_bytes("/d/a") == b"old" * 100 + b"again"
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_a_full_disk_writes_what_fits() -> None:
     disk = SimulatedDisk(SeededRandom(1), capacity_bytes=10)
     file = disk.open("/a", create=True)
     file.append([b"01234567"])
@@ -621,7 +622,7 @@ def test_a_read_only_disk_can_be_read() -> None:
     file.append([b"x"])
 
 
-def test_a_slow_disk_tells_how_slow() -> None:
+def test_a_slow_disk_reports_its_delays() -> None:
     disk = lasting_disk()
     delays: list[int] = []
     disk.on_delay = delays.append
@@ -639,7 +640,7 @@ def test_a_slow_disk_tells_how_slow() -> None:
     assert delays == []
 
 
-def test_a_crash_planned_for_an_operation_that_fails_comes_with_the_next() -> None:
+def test_a_crash_planned_for_a_failing_operation_happens_in_the_next() -> None:
     disk = lasting_disk()
     file = lasting_file(disk, b"")
     disk.crash_after(1, with_effect=True)
@@ -649,19 +650,19 @@ def test_a_crash_planned_for_an_operation_that_fails_comes_with_the_next() -> No
         file.append([b"y"])
 
 
-def test_power_loss_is_nothing_that_a_handler_of_errors_catches() -> None:
+def test_power_loss_is_not_caught_by_error_handlers() -> None:
     disk = lasting_disk()
     disk.crash_after(1)
     with pytest.raises(PowerLost):
         try:
             disk.open("/d/a", create=True)
         except Exception:
-            pytest.fail("caught what is no error")
+            pytest.fail("caught as an error")
     with pytest.raises(PowerLost):
         disk.power_loss()
 
 
-def test_the_journal_tells_what_was_done_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_journal_lists_operations_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_faults, "JOURNAL_MAX", 5)
     disk = lasting_disk()
     file = lasting_file(disk, b"12345")
@@ -690,7 +691,7 @@ def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         disk.slow(1)
 
 
-def test_times_are_those_of_the_world_or_count_operations() -> None:
+def test_times_come_from_the_world_or_count_operations() -> None:
     disk = SimulatedDisk(SeededRandom(1), wall_ms=lambda: 5)
     disk.open("/a", create=True)
     assert disk.modified_ms("/a") == disk.fork(SeededRandom(1)).modified_ms("/a") == 5

@@ -1,4 +1,5 @@
-"""Messages between simulated nodes: lost, late, repeated, overtaken, cut off; all by the seed."""
+"""Messages between simulated nodes: lost, late, duplicated, overtaken, blocked; all determined by the
+seed."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_equal_delays_keep_nearly_the_order() -> None:
     assert len(send_hundred(LinkFaults(min_delay_ns=5, max_delay_ns=5))) == 100
 
 
-def test_loss_and_repetition_follow_their_chances_and_the_seed() -> None:
+def test_loss_and_duplication_follow_their_probabilities_and_the_seed() -> None:
     lossy = send_hundred(LinkFaults(loss=0.3))
     assert 50 <= len(lossy) <= 90
     assert lossy == send_hundred(LinkFaults(loss=0.3))
@@ -46,7 +47,7 @@ def test_loss_and_repetition_follow_their_chances_and_the_seed() -> None:
     assert 110 <= len(send_hundred(LinkFaults(duplicate=0.3))) <= 150
 
 
-def test_late_messages_come_late() -> None:
+def test_late_messages_arrive_late() -> None:
     agenda, links, arrived = make_links(LinkFaults(late=1.0))
     for number in range(50):
         links.send(1, 2, number)
@@ -59,14 +60,14 @@ def test_one_direction_can_be_blocked() -> None:
     agenda, links, arrived = make_links(LinkFaults())
     links.block(1, 2)
     links.send(1, 2, "lost")
-    links.send(2, 1, "heard")
+    links.send(2, 1, "received")
     while agenda.step():
         pass
-    assert arrived == [(2, 1, "heard")]
+    assert arrived == [(2, 1, "received")]
     assert links.lost == 1
 
 
-def test_a_partition_separates_groups_until_it_heals() -> None:
+def test_a_partition_separates_groups_until_it_is_healed() -> None:
     agenda, links, arrived = make_links(LinkFaults())
     links.partition([1, 2], [3])
     for sender in (1, 2, 3):
@@ -79,15 +80,15 @@ def test_a_partition_separates_groups_until_it_heals() -> None:
     assert not links.is_blocked(1, 3)
 
 
-def test_a_message_under_way_is_lost_if_the_link_is_cut_before_it_arrives() -> None:
+def test_a_message_in_flight_is_lost_if_the_link_is_blocked_before_it_arrives() -> None:
     agenda, links, arrived = make_links(LinkFaults())
-    links.send(1, 2, "under way")
+    links.send(1, 2, "in flight")
     links.block(1, 2)
     agenda.step()
     assert arrived == []
 
 
-def test_each_seed_gets_a_network_of_its_own() -> None:
+def test_each_seed_has_its_own_network() -> None:
     drawn = [LinkFaults.draw(SeededRandom(seed)) for seed in range(30)]
     assert drawn == [LinkFaults.draw(SeededRandom(seed)) for seed in range(30)]
     assert any(not faults.loss for faults in drawn)

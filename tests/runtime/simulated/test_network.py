@@ -19,7 +19,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Upper(StreamHandler):
-    """Answers in capitals."""
+    """Responds in capitals."""
 
     def __init__(self) -> None:
         self.ended: CloseReason | None = None
@@ -80,7 +80,7 @@ class Two:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_bytes_arrive_whole_and_in_order_whatever_the_network(seed: int) -> None:
+def test_bytes_arrive_complete_and_in_order_whatever_the_network(seed: int) -> None:
     two = Two(seed)
     two.world.links.faults = LinkFaults.draw(two.world.random)
     data = two.world.random.bytes(300_000).replace(b"\0", b"a").lower()
@@ -92,7 +92,7 @@ def test_bytes_arrive_whole_and_in_order_whatever_the_network(seed: int) -> None
     assert handler.connection.peer == Address("node1", 9092)
 
 
-def test_a_paused_listener_lets_newcomers_wait() -> None:
+def test_a_paused_listener_keeps_new_connections_waiting() -> None:
     two = Two()
     listener = two.server.network.internet.listeners[Address("node1", 9092)]
     listener.pause_accepting()
@@ -104,7 +104,7 @@ def test_a_paused_listener_lets_newcomers_wait() -> None:
     assert handler.connection is not None
 
 
-def test_a_window_limits_what_is_under_way() -> None:
+def test_a_window_limits_the_bytes_in_flight() -> None:
     two = Two()
     handler = two.connected()
     two.world.links.block(2, 1)
@@ -125,7 +125,7 @@ def test_a_blocked_link_delays_and_does_not_lose() -> None:
     assert handler.received == b"HELLO"
 
 
-def test_a_link_that_stays_blocked_breaks_the_stream_in_the_end() -> None:
+def test_a_link_that_stays_blocked_breaks_the_stream_eventually() -> None:
     two = Two()
     handler = two.connected()
     two.world.links.block(2, 1)
@@ -135,7 +135,7 @@ def test_a_link_that_stays_blocked_breaks_the_stream_in_the_end() -> None:
     assert handler.ended[0] is CloseReason.RESET
 
 
-def test_a_cut_is_told_to_both_ends() -> None:
+def test_a_cut_is_reported_to_both_ends() -> None:
     two = Two()
     handler = two.connected()
     two.world.streams.cut(1, 2)
@@ -145,7 +145,7 @@ def test_a_cut_is_told_to_both_ends() -> None:
     assert two.served[0].ended is CloseReason.RESET
 
 
-def test_closing_sends_what_is_under_way_and_then_the_end() -> None:
+def test_closing_delivers_bytes_in_flight_and_then_the_end() -> None:
     two = Two()
     handler = two.connected()
     handler.connection.send(b"bye")
@@ -155,7 +155,7 @@ def test_closing_sends_what_is_under_way_and_then_the_end() -> None:
     assert two.served[0].ended is CloseReason.PEER
 
 
-def test_a_killed_process_is_noticed_at_once_and_a_machine_without_power_when_it_is_back() -> None:
+def test_a_killed_process_is_noticed_at_once_and_a_machine_without_power_when_it_restarts() -> None:
     for power_loss in (False, True):
         two = Two()
         handler = two.connected()
@@ -169,7 +169,7 @@ def test_a_killed_process_is_noticed_at_once_and_a_machine_without_power_when_it
         assert handler.ended[0] is CloseReason.RESET
 
 
-def test_handlers_of_a_crashed_node_hear_nothing_more() -> None:
+def test_handlers_of_a_crashed_node_are_not_called() -> None:
     two = Two()
     handler = two.connected()
     two.client.crash(power_loss=False)
@@ -182,7 +182,7 @@ def test_handlers_of_a_crashed_node_hear_nothing_more() -> None:
     ("host", "port", "code"),
     [("node1", 1, errno.ECONNREFUSED), ("nowhere", 9092, errno.EHOSTUNREACH)],
 )
-def test_a_connect_to_nobody_is_refused(host: str, port: int, code: int) -> None:
+def test_a_connect_without_a_listener_is_refused(host: str, port: int, code: int) -> None:
     two = Two()
     handler = two.connect(port, host)
     two.world.run(SECOND_NS)
@@ -208,7 +208,7 @@ def test_a_connect_to_a_machine_that_is_off_waits_for_it_or_times_out() -> None:
     assert unlucky.ended == (CloseReason.CONNECT_TIMED_OUT, None)
 
 
-def test_a_refused_peer_sees_the_end_at_once() -> None:
+def test_a_rejected_peer_is_closed_at_once() -> None:
     world = World(1)
     server = world.add_node(1, lambda node: None)
     server.network.listen("node1", 9092, lambda peer: None)
@@ -219,7 +219,7 @@ def test_a_refused_peer_sees_the_end_at_once() -> None:
     assert handler.ended == (CloseReason.PEER, None)
 
 
-def test_ports_are_taken_and_given_back() -> None:
+def test_ports_are_allocated_and_released() -> None:
     two = Two()
     with pytest.raises(OSError, match=r"(?i)in use"):
         two.server.network.listen("", 9092, lambda peer: None)
@@ -241,7 +241,7 @@ def test_closing_a_network_closes_its_connections() -> None:
 
 
 @pytest.mark.parametrize("twin", [TcpNetwork, SimulatedNetwork])
-def test_both_worlds_offer_the_same_network(twin: type) -> None:
+def test_real_and_simulated_network_have_the_same_interface(twin: type) -> None:
     for name, method in inspect.getmembers(Network, inspect.isfunction):
         if not name.startswith("_"):
             ours = inspect.signature(getattr(twin, name))

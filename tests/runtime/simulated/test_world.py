@@ -1,4 +1,5 @@
-"""The simulated world: lives of nodes, power loss, slow disks, clocks, checkers, and the same bytes for a seed."""
+"""The simulated world: lifecycle of nodes, power loss, slow disks, clocks, checkers, and reproducible
+traces."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from barnabas.runtime.simulated.world import InvariantError, Node, World
 
 
 class Ball:
-    """The smallest program: gives back what it gets, one higher."""
+    """The smallest program: returns what it receives, one higher."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -70,14 +71,14 @@ def test_a_sync_on_the_loop_of_a_node_is_refused() -> None:
         world.run(10 * NS_PER_MS)
 
 
-def test_draws_for_one_purpose_do_not_shift_another() -> None:
+def test_draws_for_one_purpose_do_not_affect_another() -> None:
     one, other = World(1), World(1)
     one.random_for("more").integer(0, 100)
     assert one.random_for("x").integer(0, 10**9) == other.random_for("x").integer(0, 10**9)
     assert one.random_for("x").integer(0, 10**9) != one.random_for("y").integer(0, 10**9)
 
 
-def test_run_ends_by_time_by_condition_and_when_nothing_is_left() -> None:
+def test_run_ends_by_time_by_condition_and_without_events() -> None:
     world = World(1)
     ran: list[int] = []
     for at_ms in (1, 2, 30):
@@ -112,14 +113,14 @@ def test_checkers_run_after_every_event() -> None:
     assert seen == list(range(1, 11))
 
 
-# --------------------------------------------------------------------------------------------------- lives
+# ----------------------------------------------------------------------------------------------- lifecycle
 
 
 def idle(node: Node) -> None:
-    """A node on which nothing runs."""
+    """A node without a program."""
 
 
-def test_a_crash_ends_what_the_node_had_begun() -> None:
+def test_a_crash_ends_pending_actions_of_the_node() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     ran: list[str] = []
@@ -132,7 +133,7 @@ def test_a_crash_ends_what_the_node_had_begun() -> None:
     assert ran == []
 
 
-def test_boot_runs_at_every_start_on_what_the_disk_holds() -> None:
+def test_boot_runs_at_every_start_from_the_state_of_the_disk() -> None:
     world = World(1)
     boots: list[list[str]] = []
 
@@ -160,7 +161,7 @@ def test_boot_runs_at_every_start_on_what_the_disk_holds() -> None:
     assert lost > 0
 
 
-def test_power_that_fails_in_an_operation_takes_the_node_down() -> None:
+def test_a_power_loss_in_an_operation_takes_the_node_down() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     node.disk.crash_after(2)
@@ -178,11 +179,11 @@ def test_power_that_fails_in_an_operation_takes_the_node_down() -> None:
     node.start()
     assert node.is_up
     node.crash(power_loss=True)
-    node.crash(power_loss=True)  # Fine twice.
+    node.crash(power_loss=True)  # No error when called twice.
     assert not node.is_up
 
 
-def test_power_that_fails_on_a_worker_or_in_boot_takes_the_node_down() -> None:
+def test_a_power_loss_on_a_worker_or_in_boot_takes_the_node_down() -> None:
     world = World(1)
 
     def boot(node: Node) -> None:
@@ -222,10 +223,10 @@ def test_messages_to_a_node_that_is_down_are_lost() -> None:
     assert program.caught == 0
 
 
-# --------------------------------------------------------------------------------------------------- doors
+# ---------------------------------------------------------------------------------------------- interfaces
 
 
-def test_work_and_its_result_are_two_events_with_time_between() -> None:
+def test_work_and_its_result_are_separate_events() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     seen: list[tuple[str, int]] = []
@@ -238,7 +239,7 @@ def test_work_and_its_result_are_two_events_with_time_between() -> None:
     assert seen[0][1] < seen[1][1]
 
 
-def test_what_work_raises_is_told() -> None:
+def test_errors_of_work_are_reported() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     outcome: list[object] = []
@@ -279,7 +280,7 @@ def test_a_slow_disk_on_a_worker_delays_the_result_and_nothing_else() -> None:
     assert ran["done"] >= 50 * NS_PER_MS
 
 
-def test_timers_go_by_the_node_s_own_clock() -> None:
+def test_timers_use_the_node_s_own_clock() -> None:
     world = World(1)
     fired: dict[int, int] = {}
 
@@ -294,7 +295,7 @@ def test_timers_go_by_the_node_s_own_clock() -> None:
     assert {node_id: at_ns // NS_PER_MS for node_id, at_ns in fired.items()} == {1: 30, 2: 20, 3: 60}
 
 
-def test_a_clock_that_is_slowed_down_holds_its_timers_back() -> None:
+def test_a_slowed_clock_delays_its_timers() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     fired: list[int] = []

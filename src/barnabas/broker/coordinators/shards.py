@@ -313,7 +313,11 @@ class Shards(Generic[M]):
         """Reloads a failed shard from the log; waiting clients get NOT_COORDINATOR and retry."""
         if self._partitions.get(partition.hosted.index) is partition:
             self._drop(partition.hosted.index, KafkaError(ErrorCode.NOT_COORDINATOR))
-            self._load(partition.hosted, partition.log)
+            log = (
+                partition.hosted.log
+            )  # not the loaded one: the partition may have moved to another directory
+            if log is not None:
+                self._load(partition.hosted, log)
 
     def _run_due(self, partition: _LeadPartition[M]) -> None:
         partition.deadline_ms = None

@@ -54,8 +54,8 @@ def below_log_start(facts: Facts, partition: PartitionFacts) -> Diagnosis | None
         f"{partition.log_start}",
         (
             (
-                f"{partition.log_start - partition.committed} records from offset {partition.committed} on are "
-                "deleted"
+                f"{partition.log_start - partition.committed} records from offset {partition.committed} on"
+                " are deleted"
             ),
         ),
         (

@@ -1,1 +1,1 @@
-"""Files: the Disk interface, on a folder and in memory."""
+"""Files: the Disk interface, on directories and in memory."""

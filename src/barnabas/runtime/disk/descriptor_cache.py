@@ -1,12 +1,12 @@
-"""Open descriptors as a bounded cache, so that tens of thousands of files fit under a small `ulimit -n`.
+"""A bounded cache of open descriptors, so that tens of thousands of files fit under a small `ulimit -n`.
 
-What lives here: which files have handles, which of them hold a descriptor now, and how both follow renames
-and removals.  What may not: reading and writing (descriptor_io) and the Disk interface (folder_disk).
+Contains which files have handles, which of them have a descriptor now, and how both follow renames and
+removals.  Reading and writing belong in descriptor_io, the Disk interface in folder_disk.
 
-A file with no operation and no slice under way is idle; beyond the cap the file idle for longest loses its
-descriptor and gets a new one when it is next used.  Nothing written is lost by that: the kernel has it all.
-An error of its write-back that nobody has seen is reported by Linux to the first sync of a later descriptor;
-an error we have seen is kept on the file and raised by every later sync, as the kernel forgets it.
+A file without an operation or a slice in progress is idle; beyond the cap the least recently used idle file
+loses its descriptor and gets a new one when it is next used.  No written data is lost by that: the kernel has
+it.  Linux reports a write-back error that was not reported yet to the first sync of a later descriptor; a
+reported error is kept on the file and raised by every later sync, since the kernel forgets it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from collections.abc import Iterator, Sequence
 from barnabas.runtime.disk.disk import Buffer, refuse
 
 OPEN_FILES_MAX = 1024
-"""Descriptors held for files.  A quarter of the usual 4,096; the rest is for connections and slices."""
+"""Descriptors for files.  A quarter of the usual 4,096; the others are for connections and slices."""
 
 _CLOSED = -1
 
 
 class CachedFile:
-    """One file that has handles or slices; its descriptor comes and goes."""
+    """One file that has handles or slices; its descriptor may be closed and reopened."""
 
     __slots__ = (
         "descriptor",
@@ -56,16 +56,16 @@ class CachedFile:
 
 
 class DescriptorCache:
-    """The files of one disk.  Safe for threads; the lock is never held during reads, writes and syncs."""
+    """The files of one disk.  Thread-safe; the lock is never held during reads, writes and syncs."""
 
     def __init__(self, open_files_max: int = OPEN_FILES_MAX) -> None:
         self._open_files_max = open_files_max
         self._lock = threading.Lock()
-        # Files that have a descriptor and a name to open it again by, the one used last at the end.
+        # Files that have a descriptor and a name by which to reopen it, the most recently used last.
         self._closable: OrderedDict[CachedFile, None] = OrderedDict()
         self._open_count = 0
         self._by_folder: dict[str, dict[str, CachedFile]] = {}
-        # The folders of `_by_folder` in order, so that those below another one stand together.
+        # The folders of `_by_folder`, sorted, so that the subfolders of a folder are adjacent.
         self._folders: list[str] = []
         self._dropped_pins: deque[CachedFile] = deque()
         self._slices = 0
@@ -112,7 +112,7 @@ class DescriptorCache:
                 self._settle(file)
 
     def append(self, file: CachedFile, parts: Sequence[Buffer]) -> int:
-        """Write at the file's end with one call of the system: what it took, which may be less than all.
+        """Append with one system call; returns the number of bytes written, which may be less than all.
 
         `pin`, the write, and `unpin` in one: the log appends many thousand times a second.
         """
@@ -141,7 +141,7 @@ class DescriptorCache:
     def has_room_for_slice(self, file: CachedFile) -> bool:
         """Whether a slice may keep this file's descriptor open.
 
-        Half of all may be kept so: a fetch of ten thousand partitions must not take them all.
+        Slices may keep half of all descriptors: a fetch of ten thousand partitions must not take them all.
         """
         return file.pins > 0 or 2 * self._slices < self._open_files_max
 
@@ -153,10 +153,10 @@ class DescriptorCache:
         return descriptor
 
     def drop_pin(self, file: CachedFile) -> None:
-        """Undo `pin_slice`, for finalisers.
+        """Undo `pin_slice`, for finalizers.
 
-        The garbage collector may call one inside any statement, also in a thread that holds the lock: then
-        the pin is left in a queue for the next user of the lock.
+        The garbage collector may run a finalizer at any statement, even in a thread that holds the lock: then
+        the pin is queued for the next owner of the lock.
         """
         self._dropped_pins.append(file)
         if self._lock.acquire(blocking=False):
@@ -166,7 +166,7 @@ class DescriptorCache:
                 self._lock.release()
 
     def rename(self, old: str, new: str) -> None:
-        """Rename on disk, and let open files follow."""
+        """Rename on disk; open files follow."""
         with self._locked():
             file, replaced = self._known(old), self._known(new)
             if replaced is file:
@@ -196,18 +196,18 @@ class DescriptorCache:
         os.unlink(path)
 
     def keep_below(self, folder: str) -> None:
-        """Before a folder is removed: hold the descriptors of all files in it that are in use."""
+        """Called before a folder is removed: keeps the descriptors of all its files that are in use."""
         with self._locked():
             for file in self._below(folder):
                 self._hold(file)
                 self._make_nameless(file)
 
     def give_back(self) -> bool:
-        """Close an idle descriptor, for who finds that there are too many; False if none is idle."""
+        """Close an idle descriptor when the process has too many; False if none is idle."""
         with self._locked():
-            return self._close_one()
+            return self._close_idle()
 
-    # Everything below runs under the lock.
+    # Everything below requires the lock.
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -224,7 +224,7 @@ class DescriptorCache:
             self._settle(file)
 
     def _settle(self, file: CachedFile) -> None:
-        """After a handle or a pin went: closed, or as it was."""
+        """Called when a handle or a pin was released: closes the file if nothing uses it."""
         if file.pins > 0:
             return
         if file.handles == 0:
@@ -237,11 +237,11 @@ class DescriptorCache:
 
     def _make_room(self, wanted: int) -> None:
         while self._open_count + wanted > self._open_files_max:
-            if not self._close_one():
+            if not self._close_idle():
                 return
 
-    def _close_one(self) -> bool:
-        """The descriptor of the file that was idle for longest; False if none is idle."""
+    def _close_idle(self) -> bool:
+        """Close the descriptor of the least recently used idle file; False if none is idle."""
         for file in self._closable:
             if not file.pins:
                 del self._closable[file]
@@ -273,7 +273,7 @@ class DescriptorCache:
         return file
 
     def _reopen(self, file: CachedFile) -> None:
-        advice = "another file took this name behind our back: let only one process use the folder"
+        advice = "another process replaced the file: let only one process use the folder"
         if file.nameless:
             refuse(errno.ESTALE, file.path, advice)
         descriptor = self._open_descriptor(file.path, os.O_RDWR if file.writable else os.O_RDONLY)
@@ -286,7 +286,7 @@ class DescriptorCache:
         self._closable[file] = None
 
     def _hold(self, file: CachedFile) -> None:
-        """Get a descriptor while there is a name to get it by; what vanished meanwhile is lost anyway."""
+        """Open a descriptor while the file still has a name; a file that has vanished is lost anyway."""
         if file.descriptor == _CLOSED:
             try:
                 self._reopen(file)
@@ -295,7 +295,7 @@ class DescriptorCache:
                     raise
 
     def _make_writable(self, file: CachedFile) -> None:
-        """Replace the descriptor in place, so that reads under way on the old one are not disturbed."""
+        """Replace the descriptor in place, so that reads in progress on the old one are not disturbed."""
         descriptor = self._open_descriptor(file.path, os.O_RDWR)
         if file.descriptor == _CLOSED:
             file.descriptor = descriptor
@@ -311,11 +311,11 @@ class DescriptorCache:
         self._make_room(1)
         while True:
             try:
-                # A pipe would keep us, and the lock, until somebody opens its other end.
+                # Opening a pipe would block, with the lock held, until its other end is opened.
                 return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
             except OSError as error:
-                # Connections may have taken the room we counted on: give idle descriptors back.
-                if error.errno != errno.EMFILE or not self._close_one():
+                # Connections may have used up the descriptors: close idle ones.
+                if error.errno != errno.EMFILE or not self._close_idle():
                     raise
 
     def _still_named(self, file: CachedFile) -> bool:
@@ -326,7 +326,7 @@ class DescriptorCache:
         return (status.st_dev, status.st_ino) == file.identity
 
     def _make_nameless(self, file: CachedFile) -> None:
-        """Its name is gone: it can not be opened again, so its descriptor stays until the last user goes."""
+        """Its name was removed: it cannot be reopened, so its descriptor stays open until its last use."""
         self._forget_name(file)
         self._closable.pop(file, None)
         file.nameless = True
@@ -353,14 +353,15 @@ class DescriptorCache:
                 del self._folders[bisect_left(self._folders, folder)]
 
     def _below(self, folder: str) -> list[CachedFile]:
-        """Every file in a folder or deeper; of the tens of thousands of other folders none is looked at."""
+        """Every file in a folder or its subfolders; does not look at the tens of thousands of other
+        folders."""
         first = bisect_left(self._folders, folder + "/")
         # No character lies between "/" and "0".
         last = bisect_left(self._folders, folder + "0")
-        found = list(self._by_folder.get(folder, {}).values())
+        files = list(self._by_folder.get(folder, {}).values())
         for path in self._folders[first:last]:
-            found += self._by_folder[path].values()
-        return found
+            files += self._by_folder[path].values()
+        return files
 
     def _move_below(self, old: str, new: str) -> None:
         for file in self._below(old):

@@ -1,7 +1,7 @@
-"""Reads, writes and sends on file descriptors, by the best means this machine has.
+"""Reads, writes and sends on file descriptors, by the fastest means of this system.
 
-What lives here: the list of features that only some systems have, and loops that finish what the operating
-system does in part.  What may not: paths, caches, and anything that decides when a descriptor is closed.
+Contains the list of features that only some systems have, and loops that complete partial operations.  Paths,
+caches and the lifetime of descriptors belong elsewhere.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ IO_VECTOR_MAX = 1024
 """Buffers in one gathered write; Linux and macOS both allow 1,024."""
 
 RESIDENT_PROBE_BYTES = 256 * 1024
-"""One byte is asked for in every such stretch: as far as the kernel reads ahead by itself."""
+"""Touch one byte per this many bytes: the kernel's own read-ahead."""
 
 PLAIN_SEND_BYTES = 256 * 1024
-"""The most that is copied for one send where sendfile is missing."""
+"""The maximum copied for one send where sendfile is missing."""
 
-# Where bytes go that are read for no other reason than to have them in the page cache.
+# Target of reads whose only purpose is to load the page cache.
 _DISCARDED = bytearray(64 * 1024)
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
@@ -39,7 +39,7 @@ _NOT_SUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.
 
 @dataclass(frozen=True, slots=True)
 class DiskFeatures:
-    """What this system offers beyond plain reads and writes; a test switches any of it off."""
+    """What this system offers beyond plain reads and writes; tests switch features off."""
 
     sendfile: bool = hasattr(os, "sendfile")
     gathered_io: bool = hasattr(os, "pwritev") and hasattr(os, "preadv")
@@ -69,20 +69,20 @@ def total_bytes(parts: Sequence[Buffer]) -> int:
 
 
 def write_all(descriptor: int, parts: Sequence[Buffer], offset: int, features: DiskFeatures) -> int:
-    """Write every byte of every part from `offset` on; the count.  When it raises, a part may be written."""
+    """Write all parts from `offset` on; returns the count.  When it raises, some bytes may be written."""
     total = total_bytes(parts)
     written = 0
     if features.gathered_io and 0 < len(parts) <= IO_VECTOR_MAX:
         written = os.pwritev(descriptor, parts, offset)
     if written < total:
-        _write_rest(descriptor, parts, written, offset, features)
+        _write_remaining(descriptor, parts, written, offset, features)
     return total
 
 
-def _write_rest(
+def _write_remaining(
     descriptor: int, parts: Sequence[Buffer], written: int, offset: int, features: DiskFeatures
 ) -> None:
-    """Go on after a partial write, or with more parts than one call takes."""
+    """Continue after a partial write, or with more parts than one call accepts."""
     views = [memoryview(part).cast("B") for part in parts]
     index = 0
     skip = written
@@ -91,13 +91,17 @@ def _write_rest(
             skip -= len(views[index])
             index += 1
             continue
-        head = views[index][skip:]
+        first = views[index][skip:]
         if features.gathered_io:
-            step = os.pwritev(descriptor, [head, *views[index + 1 : index + IO_VECTOR_MAX]], offset + written)
+            step = os.pwritev(
+                descriptor, [first, *views[index + 1 : index + IO_VECTOR_MAX]], offset + written
+            )
         else:
-            step = os.pwrite(descriptor, head, offset + written)
+            step = os.pwrite(descriptor, first, offset + written)
         if step == 0:
-            raise OSError(errno.EIO, "the file takes no more bytes and gives no reason: check the device")
+            raise OSError(
+                errno.EIO, "the file accepts no more bytes without giving a reason: check the device"
+            )
         skip += step
         written += step
 
@@ -119,7 +123,7 @@ def read_full(descriptor: int, offset: int, length: int) -> bytes:
 
 
 def read_into(descriptor: int, offset: int, buffer: bytearray | memoryview, features: DiskFeatures) -> int:
-    """Fill the buffer; the count, less than its size only at the end of the file."""
+    """Fill the buffer; returns the count, which is less than its size only at the end of the file."""
     with memoryview(buffer).cast("B") as view:
         done = 0
         while done < len(view):
@@ -138,26 +142,28 @@ def read_into(descriptor: int, offset: int, buffer: bytearray | memoryview, feat
 def send_range(
     descriptor: int, offset: int, length: int, sink: Sink, features: DiskFeatures, path: str
 ) -> int:
-    """Send up to `length` bytes; the count, at least 1.  ESTALE when the file no longer reaches that far."""
+    """Send up to `length` bytes; returns the count, at least 1.  ESTALE if the file is shorter by now."""
     sent = -1
     target = sink.fileno() if features.sendfile else -1
     if target >= 0:
         try:
             sent = os.sendfile(target, descriptor, offset, length)
         except OSError as error:
-            # Some file systems and some sinks take no sendfile; the plain way works on all of them.
+            # Some file systems and sockets do not support sendfile; the plain way works on all of them.
             if error.errno not in _NOT_SUPPORTED:
                 raise
     if sent < 0:
         data = os.pread(descriptor, min(length, PLAIN_SEND_BYTES), offset)
         sent = sink.send(data) if data else 0
     if sent == 0:
-        refuse(errno.ESTALE, path, "the file was cut below this slice: close the connection, fetch again")
+        refuse(
+            errno.ESTALE, path, "the file was truncated below this slice: close the connection, fetch again"
+        )
     return sent
 
 
 def is_resident(descriptor: int, offset: int, length: int, features: DiskFeatures) -> bool:
-    """False when a byte of the range is surely not in the page cache; True when unknown."""
+    """False when part of the range is certainly not in the page cache; True when unknown."""
     if not features.residency or length <= 0:
         return True
     probe = [bytearray(1)]
@@ -175,10 +181,10 @@ def is_resident(descriptor: int, offset: int, length: int, features: DiskFeature
 
 
 def bring_in(descriptor: int, offset: int, length: int, features: DiskFeatures) -> None:
-    """Wait until the range is in the page cache, as far as the file goes.
+    """Wait until the range is in the page cache, up to the end of the file.
 
-    One call, which leaves the interpreter to others while it waits; and always into the same few pages, which
-    stay in the processor's cache: fresh memory for all that nobody looks at would cost more than the reading.
+    One call, which releases the interpreter lock while it waits, and always into the same few pages, which
+    stay in the processor's cache: fresh memory for data that is not used would cost more than the reading.
     """
     end = offset + length
     while offset < end:
@@ -193,10 +199,10 @@ def bring_in(descriptor: int, offset: int, length: int, features: DiskFeatures) 
 
 
 def sync(descriptor: int, features: DiskFeatures) -> None:
-    """Bring the content to stable storage.
+    """Write the content to stable storage.
 
-    fdatasync also writes the file's size when that is needed to read the data back, and spares the journal
-    entry for its times.  On macOS only F_FULLFSYNC empties the drive's own cache.
+    fdatasync also writes the file's size when that is needed to read the data back, and avoids the journal
+    entry for its times.  On macOS only F_FULLFSYNC flushes the drive's own cache.
     """
     if features.full_sync:
         fcntl.fcntl(descriptor, _FULL_SYNC)
@@ -207,11 +213,11 @@ def sync(descriptor: int, features: DiskFeatures) -> None:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Bring everything on the file system of an open file or folder to stable storage (Linux).
+    """Write everything on the file system of an open file or folder to stable storage (Linux).
 
-    One wait for the device instead of one a file: two thousand small files took 0.06 s, one by one 0.8 s.
+    One wait for the device instead of one per file: two thousand small files took 0.06 s, one by one 0.8 s.
     """
-    import ctypes  # only here: it costs every start some milliseconds
+    import ctypes  # imported here because it would cost every start some milliseconds
 
     library = ctypes.CDLL(None, use_errno=True)
     if library.syncfs(descriptor) != 0:
@@ -220,11 +226,11 @@ def sync_file_system(descriptor: int) -> None:
 
 
 def lock_exclusively(descriptor: int, features: DiskFeatures) -> None:
-    """BlockingIOError when anyone holds it, in this process or another.
+    """Raises BlockingIOError when the lock is held, by this process or another.
 
-    A lock of the open file description excludes Java's FileChannel locks (so Apache Kafka on the same folder
-    is noticed) and, unlike those, is not lost when the process closes another descriptor of the file.
-    On Linux flock does not see them; elsewhere it does.
+    An open file description lock excludes Java's FileChannel locks (so that Apache Kafka on the same folder
+    is detected) and, unlike those, is not lost when the process closes another descriptor of the file. On
+    Linux flock does not conflict with them; elsewhere it does.
     """
     if features.description_locks:
         try:
@@ -239,10 +245,10 @@ def lock_exclusively(descriptor: int, features: DiskFeatures) -> None:
 
 
 def nameless_file(features: DiskFeatures) -> int:
-    """A descriptor of a file without a name, in memory where the system can, else in the temporary folder."""
+    """A descriptor of a file without a name, in memory if the system can, else in the temporary folder."""
     if features.memory_files:
         return os.memfd_create("barnabas")
-    import tempfile  # needed where the system cannot, and slow to import
+    import tempfile  # only needed where the system cannot, and slow to import
 
     descriptor, path = tempfile.mkstemp(prefix="barnabas-")
     os.unlink(path)

@@ -1,7 +1,7 @@
-"""The slice that real files and large files in memory share: a range behind a descriptor.
+"""The slice that real files and large files in memory share: a range of a file with a descriptor.
 
-What lives here: reading, dividing and sending such a range.  What may not: who keeps the descriptor open
-meanwhile, which is where the kinds of disk differ.
+Contains reading, dividing and sending such a range.  Keeping the descriptor open belongs in each kind of
+disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DescriptorSlice(ABC):
     @property
     @abstractmethod
     def path(self) -> str:
-        """What the file is called now, for errors."""
+        """The current name of the file, for errors."""
 
     @abstractmethod
     def _range(self, offset: int, length: int) -> Self:
@@ -42,7 +42,7 @@ class DescriptorSlice(ABC):
     def read(self) -> bytes:
         data = descriptor_io.read_full(self._descriptor, self._offset, self._length)
         if len(data) < self._length:
-            refuse(errno.ESTALE, self.path, "the file was cut below this slice: read it again")
+            refuse(errno.ESTALE, self.path, "the file was truncated below this slice: read it again")
         return data
 
     def bring_in(self) -> None:
@@ -55,8 +55,8 @@ class DescriptorSlice(ABC):
         return self._range(self._offset + offset, min(length, self._length - offset))
 
     def send_to(self, sink: Sink, offset: int) -> int:
-        left = self._length - offset
-        if left <= 0:
+        remaining = self._length - offset
+        if remaining <= 0:
             return 0
         start = self._offset + offset
-        return descriptor_io.send_range(self._descriptor, start, left, sink, self._features, self.path)
+        return descriptor_io.send_range(self._descriptor, start, remaining, sink, self._features, self.path)

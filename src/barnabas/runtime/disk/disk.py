@@ -1,12 +1,12 @@
-"""The door to storage: the only way in which the log touches files.
+"""The disk interface: the only way in which the log accesses files.
 
-What lives here: the interface, and what every kind of disk shares.  What may not: anything that knows
-what a file means.  The kinds are `folder_disk` (real files), `memory_disk` (memfd) and `simulated_disk`
-(drops what was not synced, fails on demand).
+Contains the interface, and what every kind of disk shares.  Nothing here knows what a file means.  The kinds
+are `folder_disk` (real files), `memory_disk` (memfd) and `simulated.disk` (loses unsynced data, fails on
+demand).
 
-Paths are plain strings as the operating system has them.  Every call blocks; callers that must not wait
-run it on a worker.  Errors are OSError with the errno a real file system gives: EBADF for a write through a
-handle that is closed or was not opened for writing, EINVAL for a negative position.
+Paths are plain strings in the form of the operating system.  Every call blocks; callers that must not block
+run it on a worker.  Errors are OSError with the errno of a real file system: EBADF for a write through a
+handle that is closed or read-only, EINVAL for a negative position.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from typing import NoReturn, Protocol
 Buffer = bytes | bytearray | memoryview
 
 SYNCED_ONE_BY_ONE_MAX = 32
-"""With more files or logs than this it is quicker to write all of them and then to `sync_below` once."""
+"""With more files or logs than this it is faster to write all of them and then call `sync_below` once."""
 
 
 def refuse(code: int, path: str, advice: str = "") -> NoReturn:
-    """Raise what the operating system would: OSError makes the fitting subclass (FileNotFoundError, ...)."""
+    """Raises OSError as the operating system would, as its matching subclass (FileNotFoundError, ...)."""
     raise OSError(code, advice or os.strerror(code), path)
 
 
 class Sink(Protocol):
-    """Where a slice can be sent without passing through Python's memory: a socket, in practice."""
+    """A destination to which a slice can be sent without passing through Python's memory: usually a
+    socket."""
 
     def fileno(self) -> int:
-        """A descriptor that takes plain bytes, or -1: then (as TLS needs) all bytes pass through `send`."""
+        """A descriptor that accepts plain bytes, or -1 if (as with TLS) all bytes must go through `send`."""
         ...
 
     def send(self, data: Buffer, /) -> int: ...
 
 
 class Slice(Protocol):
-    """A range of a file, readable when it was taken; it stays so if the file is deleted meanwhile."""
+    """A range of a file, readable from its creation on, even if the file is deleted meanwhile."""
 
     @property
     def length(self) -> int: ...
@@ -57,19 +58,19 @@ class Slice(Protocol):
         ...
 
     def bring_in(self) -> None:
-        """Wait until it is in memory: for workers, on behalf of a loop that may not wait."""
+        """Wait until it is in memory: called on workers, on behalf of a loop that must not block."""
         ...
 
     def send_to(self, sink: Sink, offset: int) -> int:
-        """Send from `offset` of this range on, by the shortest way; the count sent, as `socket.send` does.
+        """Send the range from `offset` on, by the fastest means; returns the count sent, like `socket.send`.
 
-        BlockingIOError when the socket is full.  0 only when nothing of the range is left.
+        BlockingIOError when the socket is full.  0 only when nothing of the range remains.
         """
         ...
 
 
 class File(Protocol):
-    """An open file.  Positions are explicit; there is no cursor but the end."""
+    """An open file.  Positions are explicit; there is no cursor."""
 
     @property
     def path(self) -> str: ...
@@ -80,7 +81,7 @@ class File(Protocol):
     def append(self, parts: Sequence[Buffer]) -> int:
         """Write all parts at the end, or raise; returns the position of the first byte.
 
-        When it raises, a part may have been written: the caller truncates to the size it knew.
+        When it raises, some bytes may have been written: the caller truncates to the previous size.
         """
         ...
 
@@ -93,18 +94,18 @@ class File(Protocol):
     def read_into(self, offset: int, buffer: bytearray | memoryview) -> int: ...
 
     def slice(self, offset: int, length: int) -> Slice:
-        """The range as far as the file reaches now: shorter only at the end of the file."""
+        """The range up to the current end of the file."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut, or grow with a hole of zeroes."""
+        """Shorten, or extend with a hole of zeroes."""
         ...
 
     def sync(self) -> None:
-        """Return when the content is on stable storage; its name in the folder needs `Disk.sync_folder`.
+        """Returns when the content is on stable storage; its name in the folder needs `Disk.sync_folder`.
 
-        A failure is final for this content: the operating system has dropped what it could not write, so
-        trying again proves nothing.  Truncate and rewrite, or give the folder up.
+        A failure is final for this content: the operating system has dropped the data that it could not
+        write, so a successful retry proves nothing.  Truncate and rewrite, or take the directory offline.
         """
         ...
 
@@ -112,7 +113,7 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """An exclusive hold on a folder."""
+    """An exclusive lock on a folder."""
 
     def release(self) -> None: ...
 
@@ -139,27 +140,27 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, wall_ms: int) -> None: ...
 
     def make_folder(self, path: str) -> None:
-        """With its parents; fine if it is there.  Lasting after `sync_folder` of each new one's parent."""
+        """With its parents; no error if it exists.  Durable after `sync_folder` of each new one's parent."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Atomic, replaces a file or an empty folder; open files follow.  Lasting after `sync_folder`."""
+        """Atomic, replaces a file or an empty folder; open files follow.  Durable after `sync_folder`."""
         ...
 
     def remove(self, path: str) -> None:
-        """A file; fine if it is gone."""
+        """A file; no error if it does not exist."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """A folder with all it holds; fine if it is gone."""
+        """A folder with its contents; no error if it does not exist."""
         ...
 
     def sync_folder(self, path: str) -> None: ...
 
     def sync_below(self, path: str) -> None:
-        """All files and names in a folder and below it: for who has changed many of them.
+        """All files and names in a folder and its subfolders, for callers that changed many of them.
 
-        The real disk may bring along what others have written to the same file system.
+        The real disk may also sync other data on the same file system.
         """
         ...
 
@@ -170,22 +171,23 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Hold this lock file exclusively; BlockingIOError when another process (or this one) has it."""
+        """Lock this lock file exclusively; BlockingIOError when another process (or this one) holds the
+        lock."""
         ...
 
     # Whole-file helpers that every kind gets from `WholeFiles`.
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Write `path`.tmp, sync, rename over `path`, sync the folder: after a crash it is old or new.
+        """Write `path`.tmp, sync, rename to `path`, sync the folder: after a crash the file is old or new.
 
-        When it raises, the temporary file is removed again if that is possible.
+        When it raises, the temporary file is removed again if possible.
         """
         ...
 
 
 class WholeFiles:
-    """Whole files and whole folders, on top of the interface, alike on every kind of disk."""
+    """Operations on whole files and folders, on top of the interface, the same for every kind of disk."""
 
     def read_bytes(self: Disk, path: str) -> bytes:
         file = self.open(path, writable=False)
@@ -207,7 +209,7 @@ class WholeFiles:
                 file.close()
             self.rename(temporary, path)
         except OSError:
-            # A full disk must not be left with one more file; what failed first is what matters.
+            # A full disk must not keep one more file; the first error is the one to report.
             with contextlib.suppress(OSError):
                 self.remove(temporary)
             raise
@@ -229,7 +231,7 @@ class WholeFiles:
 
 
 class BytesSlice:
-    """A slice whose bytes are already in memory: small files, and everything on the simulated disk."""
+    """A slice whose bytes are already in memory: small files, and all files of the simulated disk."""
 
     __slots__ = ("_data",)
 
@@ -252,7 +254,7 @@ class BytesSlice:
         return True
 
     def bring_in(self) -> None:
-        """It is there."""
+        """It is already in memory."""
 
     def send_to(self, sink: Sink, offset: int) -> int:
         if offset >= len(self._data):

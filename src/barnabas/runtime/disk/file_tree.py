@@ -1,7 +1,7 @@
-"""A tree of folders in memory: finding names, and refusing what a real file system refuses.
+"""A tree of folders in memory: lookups, and the errors of a real file system.
 
-What lives here: look-ups and checks, shared by the memory disk and the simulated disk.  What may not: the
-content of files, and changes of the tree: its owners make those, as the simulated disk must undo some.
+Contains lookups and checks, shared by the memory disk and the simulated disk.  The content of files and
+changes of the tree belong in those disks, since the simulated disk must be able to undo changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ F = TypeVar("F")
 
 
 class Folder(Generic[F]):
-    """Names, and what they stand for: a file of the owner's kind, or a folder."""
+    """Names and their entries: a file of the owner's type, or a folder."""
 
     __slots__ = ("entries", "modified_ms")
 
@@ -28,7 +28,7 @@ class Folder(Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class Place(Generic[F]):
-    """A name in a folder, taken or free."""
+    """A name in a folder, in use or free."""
 
     folder: Folder[F]
     name: str
@@ -39,7 +39,7 @@ class Place(Generic[F]):
 
 
 def components(path: str) -> list[str]:
-    """The names on the way from the root.  A relative path starts at the root too."""
+    """The names on the path from the root.  A relative path starts at the root too."""
     if "." in path or "//" in path:
         path = posixpath.normpath("/" + path)
     return [name for name in path.split("/") if name]
@@ -50,7 +50,7 @@ def canonical(path: str) -> str:
 
 
 class FileTree(Generic[F]):
-    """The root folder, and ways to find what is below it."""
+    """The root folder, and lookups below it."""
 
     __slots__ = ("root",)
 
@@ -58,7 +58,7 @@ class FileTree(Generic[F]):
         self.root = root
 
     def find(self, path: str) -> F | Folder[F] | None:
-        """What is at this path, None when nothing is."""
+        """The entry at this path, or None."""
         entry: F | Folder[F] | None = self.root
         for name in components(path):
             if not isinstance(entry, Folder):
@@ -67,7 +67,7 @@ class FileTree(Generic[F]):
         return entry
 
     def entry(self, path: str) -> F | Folder[F]:
-        """What is at this path, or the error why not."""
+        """The entry at this path; raises if there is none."""
         entry: F | Folder[F] = self.root
         for name in components(path):
             if not isinstance(entry, Folder):
@@ -85,14 +85,14 @@ class FileTree(Generic[F]):
         return entry
 
     def place(self, path: str) -> Place[F]:
-        """The name at the end of the path, in a folder that must exist."""
+        """The last name of the path, in a folder that must exist."""
         names = components(path)
         if not names:
             refuse(errno.EISDIR, path)
         return Place(self.folder("/".join(names[:-1])), names[-1])
 
     def first_missing(self, path: str) -> str | None:
-        """The first folder on this path that does not exist; EEXIST or ENOTDIR when a file is in the way."""
+        """The first missing folder on this path; EEXIST or ENOTDIR when a file is in the way."""
         names = components(path)
         entry: F | Folder[F] | None = self.root
         for index, name in enumerate(names):

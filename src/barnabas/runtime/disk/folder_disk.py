@@ -1,10 +1,10 @@
 """The Disk on real files.
 
-What lives here: the Disk, File, Slice and Lock interfaces on folders of the operating system.  What may not:
-which descriptors are open (descriptor_cache), how bytes move (descriptor_io), what a file means.
+Contains the Disk, File, Slice and Lock interfaces on folders of the operating system.  Open descriptors
+belong in descriptor_cache, the transfer of bytes in descriptor_io.
 
-One FolderDisk serves a process.  It believes that nobody else writes below the folders it is used on; the
-lock file of each log folder sees to that.
+One FolderDisk serves a process.  It assumes that no other process writes below its folders; the lock file of
+each log directory ensures that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class FolderSlice(DescriptorSlice):
-    """A range of a real file.  It keeps the descriptor open until it is garbage."""
+    """A range of a real file.  It keeps the descriptor open until it is garbage-collected."""
 
     __slots__ = ("_cache", "_file")
 
@@ -38,7 +38,7 @@ class FolderSlice(DescriptorSlice):
         self._file = file
 
     def __del__(self) -> None:
-        if hasattr(self, "_file"):  # Not there when the file could not be opened.
+        if hasattr(self, "_file"):  # Missing when the file could not be opened.
             self._cache.drop_pin(self._file)
 
     @property
@@ -53,7 +53,7 @@ class FolderSlice(DescriptorSlice):
 
 
 class FolderFile:
-    """A light handle: the descriptor behind it may be closed and opened again between two calls."""
+    """A light handle: its descriptor may be closed and reopened between two calls."""
 
     __slots__ = ("_cache", "_closed", "_features", "_file", "_writable")
 
@@ -76,7 +76,7 @@ class FolderFile:
         self._check_open()
         if file.writable:
             return file.size
-        # Another process may be writing what we only read.
+        # Another process may be writing a file that we only read.
         descriptor = self._pin()
         try:
             return os.fstat(descriptor).st_size
@@ -144,8 +144,8 @@ class FolderFile:
             refuse(
                 file.failure.errno or errno.EIO,
                 file.path,
-                f"{file.failure.strerror}: what was written since the last sync may be lost; "
-                "recover this file from its last good byte",
+                f"{file.failure.strerror}: writes since the last sync may be lost; "
+                "recover this file from its last valid byte",
             )
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class FolderFile:
 
 
 class FolderLock:
-    """The hold on a lock file.  The file itself stays, as Apache Kafka leaves it."""
+    """A lock on a lock file.  The file itself stays, as Apache Kafka leaves it."""
 
     __slots__ = ("_descriptor",)
 
@@ -211,7 +211,7 @@ class FolderDisk(WholeFiles):
 
     @property
     def open_descriptors(self) -> int:
-        """How many files hold a descriptor now: a metric."""
+        """Number of files that have a descriptor now: a metric."""
         return self._cache.open_count
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FolderFile:
@@ -247,7 +247,7 @@ class FolderDisk(WholeFiles):
             self._cache.remove(os.path.abspath(path))
 
     def remove_tree(self, path: str) -> None:
-        import shutil  # and with it three archivers, at every start
+        import shutil  # imports three archivers, which would slow every start
 
         self._cache.keep_below(os.path.abspath(path))
         with contextlib.suppress(FileNotFoundError):
@@ -290,11 +290,11 @@ class FolderDisk(WholeFiles):
     def _open_folder(self, path: str) -> int:
         return self._with_room(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
-    def _with_room(self, call: Callable[[], T]) -> T:
-        """Do what takes a descriptor for a moment; idle ones are given back if there is none."""
+    def _with_room(self, open_something: Callable[[], T]) -> T:
+        """Run a call that needs a descriptor; closes an idle one and retries if there is none left."""
         while True:
             try:
-                return call()
+                return open_something()
             except OSError as error:
                 if error.errno != errno.EMFILE or not self._cache.give_back():
                     raise

@@ -1,8 +1,8 @@
 """The Disk in memory: nothing remains when the process ends.
 
-What lives here: files as anonymous descriptors (so that slices go out by sendfile, as from real files), small
-ones as plain bytes (so that a thousand index files take no descriptor).  What may not: what is lost and when
-(simulated_disk).
+Files are anonymous descriptors (so that slices are sent by sendfile, as from real files); small ones are
+plain bytes (so that a thousand index files need no descriptor).  Simulated data loss belongs in
+simulated.disk.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from barnabas.runtime.disk.disk import Buffer, BytesSlice, Slice, WholeFiles, re
 from barnabas.runtime.disk.file_tree import FileTree, Folder, Place, canonical
 
 SMALL_FILE_BYTES = 64 * 1024
-"""Up to this size a file is plain bytes, and a slice of it a copy; beyond, it has a descriptor."""
+"""Up to this size a file is plain bytes, and a slice of it a copy; a larger one has a descriptor."""
 
 
 class MemoryContent:
-    """What a name stands for.  It lives as long as the tree, a handle or a slice knows it."""
+    """The content of a file.  It exists as long as the tree, a handle or a slice refers to it."""
 
     __slots__ = ("_descriptor", "_features", "_lock", "_small", "modified_ms", "path", "size")
 
@@ -89,7 +89,7 @@ class MemoryContent:
         self.size = max(self.size, end)
 
     def _fit(self, size: int) -> None:
-        """Move to a descriptor before growing beyond what stays small."""
+        """Move to a descriptor before growing beyond the small size."""
         if self._descriptor < 0 and size > SMALL_FILE_BYTES:
             descriptor = descriptor_io.nameless_file(self._features)
             descriptor_io.write_all(descriptor, (self._small,), 0, self._features)
@@ -120,7 +120,7 @@ class MemorySlice(DescriptorSlice):
 
 
 class MemoryFile:
-    """A handle on a content."""
+    """A handle on a file's content."""
 
     __slots__ = ("_clock", "_closed", "_content", "_writable")
 
@@ -187,7 +187,7 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """The hold on a lock file."""
+    """A lock on a lock file."""
 
     __slots__ = ("_held", "_path")
 
@@ -203,7 +203,7 @@ class MemoryLock:
 
 
 class MemoryDisk(WholeFiles):
-    """A file system of its own, empty at first."""
+    """A separate, initially empty file system."""
 
     def __init__(self, *, clock: Clock | None = None, features: DiskFeatures = ALL_FEATURES) -> None:
         self._clock = clock or SystemClock()
@@ -314,7 +314,7 @@ class MemoryDisk(WholeFiles):
 
 
 def _follow(entry: MemoryContent | Folder[MemoryContent], path: str) -> None:
-    """After a rename: tell the files what they are called now."""
+    """Called after a rename: updates the paths of the files."""
     if isinstance(entry, Folder):
         for name, below in entry.entries.items():
             _follow(below, f"{path}/{name}")

@@ -1,9 +1,7 @@
 """How many descriptors this process may have, and how files and connections share them.
 
-What lives here: the system's limit and the shares.  What may not: opening anything.
-
-Connections must never take the last descriptors: a log that cannot open its file has failed, a client who is
-not let in comes again.
+Connections must never take the last descriptors: a log that cannot open its file has failed, while a rejected
+client reconnects.
 """
 
 from __future__ import annotations
@@ -16,21 +14,21 @@ FILES_PART = 4
 """Files get a quarter of the limit, up to OPEN_FILES_MAX."""
 
 OTHERS = 32
-"""For what is opened besides: folders, locks, the poller, the log, the standard streams."""
+"""For other descriptors: folders, locks, the poller, log files, the standard streams."""
 
 UNLIMITED = 1 << 20
-"""What we take for a limit where the system has none."""
+"""The limit we assume where the system has none."""
 
 
 class Shares(NamedTuple):
-    """`connections_below`: a connection whose descriptor's number is not below this one is not let in."""
+    """`connections_below`: a connection whose descriptor is not below this number is rejected."""
 
     files: int
     connections_below: int
 
 
 def raise_limit() -> int:
-    """Take all that the system allows without asking anybody, as Java does; the limit from now on."""
+    """Raise the soft limit to the hard one, as Java does; returns the new limit."""
     try:
         import resource
     except ImportError:  # not a POSIX system
@@ -38,12 +36,12 @@ def raise_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return UNLIMITED
-    wanted = max(soft, UNLIMITED) if hard == resource.RLIM_INFINITY else hard
+    new_limit = max(soft, UNLIMITED) if hard == resource.RLIM_INFINITY else hard
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
     except (OSError, ValueError):
         return soft
-    return wanted
+    return new_limit
 
 
 def share(limit: int) -> Shares:

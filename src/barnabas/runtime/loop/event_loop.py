@@ -1,8 +1,8 @@
 """An asyncio event loop on the reactor: one thread serves both the data path and asyncio.
 
-What lives here: the glue, through asyncio's public interface only: a selector that serves the data path
-inside `select()` and hands on asyncio's own events, and a loop that tells the reactor when asyncio has
-something to do.  What may not: anything of the data path.  A produce request costs no asyncio tick.
+Contains the glue, through asyncio's public interface only: a selector that serves the data path inside
+`select()` and returns asyncio's own events, and a loop that notifies the reactor when asyncio has work.  A
+produce request costs no asyncio tick.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _KeysByFile(Mapping[Any, selectors.SelectorKey]):
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         if fd in self._keys:
             return self._keys[fd]
-        # A file object that was closed while registered has lost its number but is still itself.
+        # A file object that was closed while registered has lost its number, but is still the same object.
         for key in self._keys.values():
             if key.fileobj is fileobj:
                 return key
@@ -44,7 +44,7 @@ class _KeysByFile(Mapping[Any, selectors.SelectorKey]):
 
 
 class ReactorSelector(selectors.BaseSelector):
-    """What asyncio takes for a selector.  Its masks are the poller's: 1 is read, 2 is write."""
+    """The selector for asyncio.  Its masks are the poller's: 1 is read, 2 is write."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
@@ -72,17 +72,17 @@ class ReactorSelector(selectors.BaseSelector):
         try:
             self._reactor.poller.unregister(key.fd)
         except OSError:
-            # It was closed without a word to us, and the system has forgotten it already.
+            # It was closed without unregistering, and the system has already forgotten it.
             return key
         return key
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        # Rounded up, as asyncio's own selectors do: waking a moment early would make it spin until the
+        # Rounded up, like asyncio's own selectors: waking up slightly early would make it spin until the
         # deadline.
         timeout_ns = None if timeout is None else max(0, int(timeout * NS_PER_S) + (timeout > 0))
         keys = self._keys
-        found = self._reactor.serve(timeout_ns)
-        return [(keys[fd], mask & keys[fd].events) for fd, mask in found if fd in keys]
+        ready = self._reactor.serve(timeout_ns)
+        return [(keys[fd], mask & keys[fd].events) for fd, mask in ready if fd in keys]
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
         return self._by_file[fileobj]
@@ -97,7 +97,7 @@ class ReactorSelector(selectors.BaseSelector):
 class ReactorLoop(asyncio.SelectorEventLoop):
     """An ordinary asyncio loop.
 
-    What the data path schedules on it, from inside `select()`, ends that `select()`.
+    Callbacks that the data path schedules on it from inside `select()` end that `select()`.
     """
 
     def __init__(self, reactor: Reactor) -> None:
@@ -122,11 +122,12 @@ class ReactorLoop(asyncio.SelectorEventLoop):
         super().stop()
 
     def _report(self, error: Exception) -> None:
-        """A fault in one action of the data path is told like any other of this loop; the others go on."""
+        """Reports a failed action of the data path like any other error of this loop; other actions
+        continue."""
         self.call_exception_handler({"message": "an action of the data path failed", "exception": error})
 
 
 def run(reactor: Reactor, main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on a loop over this reactor; then close the loop, not the reactor."""
+    """Run a coroutine to completion on a loop over this reactor; then close the loop, not the reactor."""
     with asyncio.Runner(loop_factory=lambda: ReactorLoop(reactor)) as runner:
         return runner.run(main)

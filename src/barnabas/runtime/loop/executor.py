@@ -1,12 +1,11 @@
-"""The executor: carries out what a protocol machine asks for, in order.
+"""The executor: carries out the effects of a protocol core, in order.
 
-What lives here: the queue of a core's effects, and group commit.  What may not: a thread, a socket or a
-clock of its own.  The doors are handed in, so this code runs unchanged in production and in the simulated
-world.
+Contains the queue of a core's effects, and group commit.  It has no thread, socket or clock of its own: the
+interfaces are passed in, so that this code runs unchanged in production and in simulation.
 
-The rule is that of `base.effects`: a core steps on while a Persist is in flight, and what it asks for later
-waits behind it.  Entries are written (to the page cache) when the core says so, in order; one sync, on a
-worker, then covers all that was written before it started.
+The rule is that of `base.effects`: a core continues to take events while a Persist is in flight, and its
+later effects wait behind it.  Entries are written (to the page cache) when the core requests it, in order;
+one sync, on a worker, then covers everything that was written before it started.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.timers import TimerService
 
-# A core that has so many effects waiting for its disk is not keeping up with its own messages; it is
-# stopped loudly.
+# A core with more effects than this waiting for its disk does not keep up with its own messages; it fails
+# loudly.
 MAX_WAITING_EFFECTS = 100_000
 
 
 class Store(Protocol):
-    """Where a core's entries are kept."""
+    """Storage of a core's entries."""
 
     def write(self, entry: object) -> None:
-        """Add an entry, in order; it need not last yet."""
+        """Append an entry, in order; it need not be durable yet."""
         ...
 
     def sync(self) -> None:
-        """Return when all entries written before this call are on stable storage.  Runs on a worker."""
+        """Returns when all entries written before this call are on stable storage.  Runs on a worker."""
         ...
 
 
 class Exits(Protocol):
-    """Where a core's effects leave to."""
+    """Destinations of a core's effects."""
 
     def send(self, to: int, message: object) -> None: ...
 
@@ -61,7 +60,7 @@ class Exits(Protocol):
 
 
 class WorkerPool(Protocol):
-    """Runs slow work elsewhere, and tells the result on the loop."""
+    """Runs blocking work elsewhere, and reports the result on the loop."""
 
     def submit(
         self, work: Callable[[], object], done: Callable[[object, BaseException | None], None], /
@@ -72,10 +71,10 @@ Synced = Callable[[BaseException | None], None]
 
 
 class GroupCommit:
-    """One round of syncs at a time; all who ask while it runs share the next round.
+    """One round of syncs at a time; all requests made while it runs share the next round.
 
-    Cores that keep their entries in different stores may share one group commit: a round syncs every store
-    that was asked for once, and a store that fails fails its own askers only.
+    Cores with different stores may share one group commit: a round syncs each requested store once, and an
+    error of a store is reported only to its own callers.
     """
 
     def __init__(self, workers: WorkerPool) -> None:
@@ -85,7 +84,7 @@ class GroupCommit:
         self.rounds = 0
 
     def sync(self, store: Store, done: Synced) -> None:
-        """Call `done` when all that `store` has written so far is durable, or with the error."""
+        """Call `done` when everything that `store` has written so far is durable, or with the error."""
         self._asked.setdefault(store, []).append(done)
         if not self._running:
             self._start_round()
@@ -100,7 +99,7 @@ class GroupCommit:
         self, asked: dict[Store, list[Synced]], errors: object, error: BaseException | None
     ) -> None:
         self._running = False
-        # The next round starts before anyone hears of this one, so that the disk does not idle.
+        # The next round starts before the callbacks of this one run, so that the disk does not idle.
         if self._asked:
             self._start_round()
         call_each(
@@ -111,7 +110,7 @@ class GroupCommit:
 
 
 def _sync_each(stores: list[Store]) -> dict[Store, BaseException]:
-    """Sync each store; those that failed, with their error."""
+    """Sync each store; returns those that failed, with their error."""
     errors: dict[Store, BaseException] = {}
     for store in stores:
         try:
@@ -122,7 +121,7 @@ def _sync_each(stores: list[Store]) -> dict[Store, BaseException]:
 
 
 class Executor:
-    """Runs one core: feeds it events, and lets its effects out in the order in which it asked for them."""
+    """Runs one core: feeds it events, and carries out its effects in the order in which it requested them."""
 
     def __init__(
         self,
@@ -144,7 +143,7 @@ class Executor:
         self._exits = exits
         self._on_failure = on_failure
         self._timer_keys: set[Hashable] = set()
-        # Each waiting effect carries the number of entries that must be durable before it may leave.
+        # Each pending effect has the number of entries that must be durable before it is carried out.
         self._waiting: deque[tuple[int, Send | Reply | Apply | Persisted]] = deque()
         self._written = 0
         self._sync_asked = 0
@@ -154,18 +153,18 @@ class Executor:
 
     @property
     def waiting(self) -> int:
-        """Effects that wait for the disk."""
+        """Number of effects that wait for the disk."""
         return len(self._waiting)
 
     def step(self, event: Event) -> None:
-        """Feed one event to the core; a closed executor takes none."""
+        """Feed one event to the core; a closed executor ignores it."""
         if self._closed:
             return
         self._take(self.core.step(event, self._clock.monotonic_ns()))
         self._let_out()
 
     def close(self) -> None:
-        """Stop: no event goes in and no effect comes out any more."""
+        """Stop: no more events are processed and no more effects are carried out."""
         self._closed = True
         self._waiting.clear()
         for key in self._timer_keys:
@@ -173,7 +172,7 @@ class Executor:
         self._timer_keys.clear()
 
     def _take(self, effects: Sequence[Effect]) -> None:
-        """Set timers and write entries at once; queue the rest."""
+        """Set timers and write entries at once; queue the other effects."""
         for effect in effects:
             match effect:
                 case Send() | Reply() | Apply():
@@ -208,7 +207,7 @@ class Executor:
         if self._closed:
             return
         if error is not None:
-            # A failed sync is never tried again: the system may have dropped the pages and report success
+            # A failed sync is never retried: the system may have dropped the pages and would report success
             # next time.
             self._fail(error)
             return
@@ -220,9 +219,9 @@ class Executor:
         self.step(Fired(key))
 
     def _let_out(self) -> None:
-        """Let out what no longer waits for the disk.
+        """Carry out the effects that no longer wait for the disk.
 
-        Also what that brings about, each after what was before it.
+        Also their consequences, each after the effects before it.
         """
         if self._letting_out:
             return
@@ -245,7 +244,7 @@ class Executor:
                 self._take(self.core.step(effect, self._clock.monotonic_ns()))
 
     def _fail(self, error: BaseException) -> None:
-        """Nothing that follows a lost entry may leave: stop here, and say so once."""
+        """No effect that follows a lost entry may be carried out: stop, and report it once."""
         self.failure = error
         self.close()
         self._on_failure(error)

@@ -1,7 +1,5 @@
-"""An asyncio loop in a thread of its own, for programs that have none.
-
-What lives here: starting and ending the thread, handing work to its loop.  What may not: what the work is.
-"""
+"""An asyncio loop in its own thread, for programs without one: starting and ending the thread, and submitting
+work to its loop."""
 
 from __future__ import annotations
 
@@ -19,22 +17,22 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 END_PATIENCE_S = 30
-# How long a fork waits for a loop that is in the middle of something; a callback on it may wait for the one
-# that forks, and then neither would go on.
+# How long a fork waits for a busy loop; a callback on the loop may itself wait for the forking thread, and
+# then neither could continue.
 FORK_PATIENCE_S = 5
 
 
-# Where the thread that waits in `run` looks for things to do; it goes with the coroutine's context.
+# Calls for the thread that waits in `run`; inherited through the coroutine's context.
 _caller: ContextVar[SimpleQueue[Callable[[], None] | None] | None] = ContextVar("caller", default=None)
 
 
 async def in_caller(call: Callable[[], T]) -> T:
     """Within a coroutine of `LoopThread.run`: make a call on the thread that waits there, and wait for it.
 
-    That thread may make blocking calls of its own then, which on the loop's thread would last for ever.
+    That thread may then make blocking calls of its own, which would deadlock on the loop's thread.
     """
-    wanted = _caller.get()
-    if wanted is None:
+    calls = _caller.get()
+    if calls is None:
         return call()
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -47,7 +45,7 @@ async def in_caller(call: Callable[[], T]) -> T:
         else:
             loop.call_soon_threadsafe(_settle, done, result, None)
 
-    wanted.put(action)
+    calls.put(action)
     return await done
 
 
@@ -61,8 +59,8 @@ def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None)
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Finds hosts also while the program ends, when no executor takes anything any more: whoever writes the
-    last lines of a log has to find a broker still."""
+    """Resolves hosts even while the program exits, when no executor accepts work any more: the last lines of
+    a log must still find a broker."""
 
     async def getaddrinfo(
         self,
@@ -81,7 +79,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class LoopThread:
-    """A daemon, so that a program that forgets to close it still ends."""
+    """A daemon thread, so that a program that does not close it still exits."""
 
     def __init__(self, name: str) -> None:
         self.loop = _Loop()
@@ -99,7 +97,7 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller is on this thread, where waiting for the loop would last for ever."""
+        """Whether the caller is on this thread, where waiting for the loop would deadlock."""
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -109,20 +107,20 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for it; an interrupt (Ctrl+C) cancels it.
 
-        Meanwhile this thread does what the coroutine asks of it by `in_caller`.
+        Meanwhile this thread runs the calls that the coroutine makes through `in_caller`.
         """
         if self.is_current:
             work.close()
             raise RuntimeError("a blocking call was made from a callback: use the asyncio client there")
-        wanted: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        token = _caller.set(wanted)
+        calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        token = _caller.set(calls)
         try:
             future = self.submit(work)
         finally:
             _caller.reset(token)
-        future.add_done_callback(lambda _: wanted.put(None))
+        future.add_done_callback(lambda _: calls.put(None))
         try:
-            while (action := wanted.get()) is not None:
+            while (action := calls.get()) is not None:
                 action()
             return future.result()
         except BaseException:
@@ -133,60 +131,60 @@ class LoopThread:
         self.loop.call_soon_threadsafe(action)
 
     def end(self) -> None:
-        """Cancel what still runs, then end the thread."""
+        """Cancel all running tasks, then end the thread."""
         if not self._thread.is_alive():
             return
-        self.run(_cancel_rest())
+        self.run(_cancel_others())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(END_PATIENCE_S)
 
 
-async def _cancel_rest() -> None:
+async def _cancel_others() -> None:
     loop = asyncio.get_running_loop()
-    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in rest:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
         task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
+    await asyncio.gather(*others, return_exceptions=True)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()
 
 
 async def pause(seconds: float) -> None:
-    """For coroutines that know nothing of loops: let everybody else go on for a while."""
+    """For coroutines that do not know their loop: let other tasks run for a while."""
     await asyncio.sleep(seconds)
 
 
 # Forks ------------------------------------------------------------------------------------------------------
 
 _serving: set[LoopThread] = set()
-# By the thread that forks.
+# By forking thread.
 _held: dict[int, list[threading.Event]] = {}
 
 
 def _hold_loops() -> None:
-    """A fork takes none of these threads along: what one is in the middle of (importing a module, say) would
-    stay half done in the child for ever.  So each stops between two steps of its loop."""
+    """A fork does not copy these threads: what one is doing at the time (importing a module, for example)
+    would stay unfinished in the child forever.  So each stops between two steps of its loop."""
     held = _held[threading.get_ident()] = []
-    for one in list(_serving):
-        if one.is_current:
+    for loop_thread in list(_serving):
+        if loop_thread.is_current:
             continue
-        is_held, go_on = threading.Event(), threading.Event()
+        is_held, release = threading.Event(), threading.Event()
 
-        def hold(is_held: threading.Event = is_held, go_on: threading.Event = go_on) -> None:
+        def hold(is_held: threading.Event = is_held, release: threading.Event = release) -> None:
             is_held.set()
-            go_on.wait(FORK_PATIENCE_S)
+            release.wait(FORK_PATIENCE_S)
 
         try:
-            one.call_soon(hold)
+            loop_thread.call_soon(hold)
         except RuntimeError:  # It has just ended.
             continue
-        held.append(go_on)
+        held.append(release)
         is_held.wait(FORK_PATIENCE_S)
 
 
-def _let_loops_go_on() -> None:
-    for go_on in _held.pop(threading.get_ident(), ()):
-        go_on.set()
+def _release_loops() -> None:
+    for release in _held.pop(threading.get_ident(), ()):
+        release.set()
 
 
 def _forget_loops() -> None:
@@ -194,8 +192,8 @@ def _forget_loops() -> None:
     _held.clear()
 
 
-# Hooks run in the reverse order: those of the executors' threads, which take a lock that a step of a loop may
+# Hooks run in reverse order: those of the executors' threads, which take a lock that a step of a loop may
 # wait for, must come after ours.
 importlib.import_module("concurrent.futures.thread")
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_loops, after_in_parent=_let_loops_go_on, after_in_child=_forget_loops)
+    os.register_at_fork(before=_hold_loops, after_in_parent=_release_loops, after_in_child=_forget_loops)

@@ -1,9 +1,9 @@
 """Pollers: which of many sockets can be read or written now.
 
-What lives here: one small interface and its kinds: epoll (Linux), and a plain one over any selector of the
-standard library (kqueue on a Mac, poll, select).  What may not: who is behind a descriptor.
+Contains one small interface and its implementations: epoll (Linux), and any selector of the standard library
+(kqueue on a Mac, poll, select).
 
-Every kind is level-triggered: what a handler leaves unread is reported again.
+Every kind is level-triggered: data that a handler leaves unread is reported again.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from barnabas.base.units import NS_PER_MS, NS_PER_S
 READ = 1
 WRITE = 2
 
-# Epoll reports at most so many descriptors a call; the others come first in the next.
+# Epoll reports at most this many descriptors per call; the others come first in the next call.
 MAX_READY = 256
 
 
 class Poller(Protocol):
-    """What the reactor needs of the operating system."""
+    """The readiness interface of the operating system."""
 
     @property
     def kind(self) -> str: ...
 
     def register(self, fd: int, mask: int) -> None:
-        """Start to watch; the mask is READ, WRITE or both, never nothing."""
+        """Start watching; the mask is READ, WRITE or both, never 0."""
         ...
 
     def modify(self, fd: int, mask: int) -> None: ...
@@ -36,9 +36,9 @@ class Poller(Protocol):
     def unregister(self, fd: int) -> None: ...
 
     def poll(self, timeout_ns: int | None) -> list[tuple[int, int]]:
-        """Wait for readiness, for ever if None.
+        """Wait for readiness, without a limit if None.
 
-        Pairs of descriptor and mask.  An error shows as READ | WRITE.
+        Returns pairs of descriptor and mask.  An error is reported as READ | WRITE.
         """
         ...
 
@@ -63,19 +63,18 @@ class EpollPoller:
         self._epoll.unregister(fd)
 
     def poll(self, timeout_ns: int | None) -> list[tuple[int, int]]:
-        # Epoll counts in milliseconds; rounding up keeps a timer that is due in 0.3 ms from spinning the
-        # loop.
+        # Epoll counts in milliseconds; rounding up avoids spinning for a timer that is due in 0.3 ms.
         timeout_s = -1 if timeout_ns is None else -(-timeout_ns // NS_PER_MS) / 1_000
-        found = self._epoll.poll(timeout_s, MAX_READY)
+        ready = self._epoll.poll(timeout_s, MAX_READY)
         masks = _READY_MASKS
-        return [(fd, masks.get(bits) or _ready_mask(bits)) for fd, bits in found]
+        return [(fd, masks.get(bits) or _ready_mask(bits)) for fd, bits in ready]
 
     def close(self) -> None:
         self._epoll.close()
 
 
 class SelectorPoller:
-    """Any selector of the standard library behind our interface."""
+    """Any selector of the standard library."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
@@ -102,19 +101,19 @@ KINDS = ("epoll", "kqueue", "poll", "select")
 
 
 def make_poller(kind: str | None = None) -> Poller:
-    """The best kind this system has, or the one asked for."""
+    """The best kind this system has, or the requested one."""
     if kind is None:
         kind = next(each for each in KINDS if hasattr(select, each))
     if kind not in KINDS or not hasattr(select, kind):
-        here = ", ".join(each for each in KINDS if hasattr(select, each))
-        raise ValueError(f"this system has no poller {kind!r}; it has: {here}")
+        available = ", ".join(each for each in KINDS if hasattr(select, each))
+        raise ValueError(f"this system has no poller {kind!r}; it has: {available}")
     if kind == "epoll":
         return EpollPoller()
     return SelectorPoller(getattr(selectors, f"{kind.capitalize()}Selector")())
 
 
 def _ready_mask(bits: int) -> int:
-    """Our mask for epoll's bits: an error or a hang-up is told to both sides, whoever waits finds out."""
+    """Our mask for epoll's bits: an error or a hang-up sets both, so that either side notices it."""
     if bits & ~(_EPOLLIN | _EPOLLOUT):
         return READ | WRITE
     return (READ if bits & _EPOLLIN else 0) | (WRITE if bits & _EPOLLOUT else 0)

@@ -1,8 +1,8 @@
-"""Later: a value that is not there yet, for code that runs on one thread.
+"""A promise for code that runs on one thread: a value that is not available yet.
 
-What lives here: a promise that is kept or broken once, and those who wait for it.  What may not: threads and
-asyncio.  Whoever keeps it calls those who wait, at once and in the order in which they asked.  One of them
-that fails does not keep the others waiting: all are called, then the error goes to whoever kept the promise.
+Contains a promise that is completed or failed once, and its callbacks.  Threads and asyncio belong elsewhere.
+Completing a promise calls its callbacks at once, in the order in which they were added.  A callback that
+raises does not prevent the others: all are called, then the first error is raised to the caller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Set or failed once; who asks after that is answered at once."""
+    """Completed or failed once; a callback that is added later is called at once."""
 
     __slots__ = ("_done", "_error", "_value", "_waiting")
 
@@ -29,7 +29,7 @@ class Promise(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Promise[T]:
-        """One that is kept already."""
+        """An already completed promise."""
         promise = cls()
         promise.set(value)
         return promise
@@ -39,7 +39,7 @@ class Promise(Generic[T]):
         return self._done
 
     def set(self, value: T) -> None:
-        """Keep the promise."""
+        """Complete the promise."""
         self._settle()
         self._value = value
         waiting, self._waiting = self._waiting, []
@@ -49,14 +49,14 @@ class Promise(Generic[T]):
             call_each(partial(on_value, value) for on_value, _ in waiting)
 
     def fail(self, error: BaseException) -> None:
-        """Break it."""
+        """Fail the promise."""
         self._settle()
         self._error = error
         waiting, self._waiting = self._waiting, []
         call_each(partial(on_error, error) for _, on_error in waiting)
 
     def then(self, on_value: Callable[[T], None], on_error: Callable[[BaseException], None]) -> None:
-        """Call one of the two, when the time has come."""
+        """Call one of the two once the promise is completed or failed."""
         if not self._done:
             self._waiting.append((on_value, on_error))
         elif self._error is not None:

@@ -1,12 +1,11 @@
-"""The reactor: one thread that serves the data path's sockets, timers, and what other threads hand in.
+"""The reactor: one thread that serves the data path's sockets, timers, and actions posted by other threads.
 
-What lives here: the loop's order of work and its fairness.  What may not: what the sockets carry, and
-asyncio (see `event_loop`, which puts an asyncio loop on top of this one).  Several brokers may share one
-reactor.
+Contains the loop's order of work and its fairness.  The bytes on the sockets belong in `network`;
+`event_loop` puts an asyncio loop on top of this one.  Several brokers may share one reactor.
 
-A tick: wait for readiness; serve the sockets; fire timers; run what other threads posted; run the
-end-of-tick actions (coalesced writes, completed long polls).  Descriptors that are not watched here belong
-to asyncio and are handed on.
+A tick: wait for readiness; serve the sockets; fire timers; run the actions that other threads posted; run the
+end-of-tick actions (coalesced writes, completed long polls).  Descriptors that are not watched here belong to
+asyncio and are returned to it.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from barnabas.runtime.loop.timers import MAX_FIRED_PER_CALL, Timers
 
 Action = Callable[[], None]
 
-# A tick that has gone on for this long ends as soon as each of its parts has had a turn; what is left goes
+# A tick that has lasted this long ends as soon as each of its parts has had a turn; the remaining work comes
 # first in the same part of the next tick.
 TICK_BUDGET_NS = 10_000_000
-# Between two looks at the clock.
+# How many timers run between two readings of the clock.
 TIMERS_PER_TURN = 16
-# End-of-tick actions may ask for more end-of-tick actions; so many rounds run before the others get their
-# turn.
+# End-of-tick actions may add more end-of-tick actions; at most this many rounds run before the others get
+# their turn.
 MAX_TICK_END_ROUNDS = 8
-# To fall asleep and be woken takes some forty microseconds, longer than most requests.  Who asks again at
-# once, with one request in flight, is served twice as often if the loop stays awake for as long as this:
-# after a wait that was short, so that a loop with little to do sleeps as ever.
+# Falling asleep and waking up takes some forty microseconds, longer than most requests.  A client that sends
+# its next request at once, with one in flight, is served twice as fast if the loop stays awake for this long:
+# only after a short wait, so that an idle loop sleeps as usual.
 SHORT_WAIT_NS = 100_000
 LOOKS_BEFORE_SLEEP = 40
 _WAKE_BYTES = 4096
 
 
 class Watch:
-    """One descriptor of the data path.  Made by `Reactor.watch`."""
+    """One descriptor of the data path.  Created by `Reactor.watch`."""
 
     __slots__ = ("fd", "mask", "on_readable", "on_writable")
 
@@ -80,7 +79,7 @@ class Reactor:
     # ------------------------------------------------------------------------------------ for the data path
 
     def watch(self, fd: int, on_readable: Action, on_writable: Action) -> Watch:
-        """Announce a descriptor; nothing is reported before `want`."""
+        """Register a descriptor; nothing is reported before `want`."""
         if fd in self._watches:
             raise ValueError(
                 f"descriptor {fd} is watched already; forget the earlier watch before closing it"
@@ -91,8 +90,8 @@ class Reactor:
     def want(self, watch: Watch, mask: int) -> None:
         """Change what is reported: READ, WRITE, both, or 0.
 
-        With 0 the poller does not hear of the descriptor at all: some report a broken connection again and
-        again even to those who wait for nothing.
+        With 0 the descriptor is removed from the poller: some pollers report a broken connection again and
+        again even if no event is requested.
         """
         previous = watch.mask
         if mask == previous:
@@ -106,41 +105,41 @@ class Reactor:
             self.poller.unregister(watch.fd)
 
     def forget(self, watch: Watch) -> None:
-        """To be called before the descriptor is closed."""
+        """Must be called before the descriptor is closed."""
         if self._watches.get(watch.fd) is watch:
             self.want(watch, 0)
             del self._watches[watch.fd]
 
     def at_tick_end(self, action: Action) -> None:
-        """Run once this tick's sockets and timers have been served."""
+        """Run after this tick's sockets and timers."""
         self._tick_end.append(action)
 
     def post(self, action: Action) -> None:
-        """Run on the reactor's thread, soon.  The one method that any thread may call."""
+        """Run on the reactor's thread, soon.  The only method that any thread may call."""
         self._posted.append(action)
         if not self._wake_pending:
             self._wake_pending = True
             try:
                 self._wake_sender.send(b"\0")
             except OSError:
-                # Full: the loop wakes up anyway.  Closed: nobody runs what was posted any more.
+                # Full: the loop wakes up anyway.  Closed: posted actions are no longer run.
                 return
 
     def take_longest_stall_ns(self) -> int:
-        """The longest time since the last call for which the loop did not look at its sockets."""
+        """The longest time since the last call during which the loop did not serve its sockets."""
         stall_ns, self.longest_stall_ns = self.longest_stall_ns, 0
         return stall_ns
 
     # --------------------------------------------------------------------------------------- for the owner
 
     def interrupt(self) -> None:
-        """Make `serve` return after this tick: asyncio has something to do."""
+        """Make `serve` return after this tick: asyncio has work."""
         self._interrupted = True
 
     def serve(self, timeout_ns: int | None) -> list[tuple[int, int]]:
-        """Serve the data path until others have work, or the time is over.
+        """Serve the data path until asyncio has work, or the timeout expires.
 
-        Which descriptors of others are ready.
+        Returns the ready descriptors that belong to asyncio.
         """
         self._interrupted = False
         self._run_tick_end(self.clock.monotonic_ns() + TICK_BUDGET_NS)
@@ -153,7 +152,7 @@ class Reactor:
                 return foreign
 
     def close(self) -> None:
-        """Give the poller and the wake-up pair back; what is still watched stays open, it is its owner's."""
+        """Close the poller and the wake-up pair; watched descriptors stay open and belong to their owners."""
         self._watches.clear()
         self.poller.close()
         self._wake_receiver.close()
@@ -192,7 +191,7 @@ class Reactor:
         return foreign
 
     def _poll(self, wait_ns: int | None) -> list[tuple[int, int]]:
-        """Wait for readiness.  Where the last wait was short, look a few times before going to sleep."""
+        """Wait for readiness.  If the last wait was short, poll a few times before going to sleep."""
         if wait_ns != 0 and self._last_wait_ns < SHORT_WAIT_NS:
             poll = self.poller.poll
             for _ in range(LOOKS_BEFORE_SLEEP):
@@ -216,8 +215,8 @@ class Reactor:
         watches = self._watches
         ready = self._ready
         if ready:
-            # What the last tick left comes first; readiness that both lists name is harmless, reads never
-            # block.
+            # Sockets left over from the last tick come first; readiness in both lists is harmless, since
+            # reads never block.
             left = {fd for fd, _ in ready}
             ready.extend(pair for pair in found if pair[0] not in left)
         else:
@@ -239,7 +238,7 @@ class Reactor:
         try:
             if mask & watch.mask & READ:
                 watch.on_readable()
-            # The first call may have closed or paused it.
+            # The first callback may have closed or paused it.
             if mask & watch.mask & WRITE:
                 watch.on_writable()
         except Exception as error:
@@ -256,7 +255,7 @@ class Reactor:
             self.on_error(error)
 
     def _run_posted(self, until_ns: int) -> None:
-        # Only what is there now: work that posts more work must not keep the sockets waiting.
+        # Only the current actions: actions that post more actions must not keep the sockets waiting.
         for _ in range(len(self._posted)):
             self._run(self._posted.popleft())
             if self.clock.monotonic_ns() > until_ns:
@@ -281,15 +280,15 @@ class Reactor:
             self.on_error(error)
 
     def _on_wake(self) -> None:
-        # In this order: a byte sent after the flag went down would be swallowed here and leave the flag up,
-        # and nobody would ever wake us again.
+        # In this order: a byte sent after clearing the flag would be swallowed here and leave the flag set,
+        # and the reactor would never be woken again.
         with contextlib.suppress(BlockingIOError):
             self._wake_receiver.recv(_WAKE_BYTES)
         self._wake_pending = False
 
 
 def _nothing() -> None:
-    """Nobody waits to write to the wake-up pair."""
+    """The wake-up pair is never written to from here."""
 
 
 def _raise(error: Exception) -> None:

@@ -1,8 +1,7 @@
-"""Timers: a heap of deadlines, deleted lazily.
+"""Timers: a heap of deadlines with lazy deletion.
 
-What lives here: keys, deadlines and their order.  What may not: a clock.  Whoever owns the timers says what
-time it is, so that the reactor, with real time, and the simulated world, with virtual time, run the same
-code.
+Contains keys, deadlines and their order, but no clock: the owner passes the current time, so that the
+reactor, with real time, and the simulation, with virtual time, run the same code.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from typing import Protocol
 
 Action = Callable[[], None]
 
-# A heap with this many entries or fewer is never compacted: sweeping it would cost more than it holds.
+# A heap with this many entries or fewer is never compacted: it would cost more than it saves.
 COMPACT_ABOVE = 64
-# One call fires at most so many timers, so that an action that sets itself again cannot hold the loop.
+# One call fires at most this many timers, so that an action that sets itself again cannot block the loop.
 MAX_FIRED_PER_CALL = 1024
 
 
 class TimerService(Protocol):
-    """What the rest of the code may ask of timers.
+    """The timer interface.
 
-    Deadlines are monotonic nanoseconds of the same world's clock.
+    Deadlines are monotonic nanoseconds of the same clock.
     """
 
     def set(self, key: Hashable, deadline_ns: int, action: Action) -> None: ...
@@ -31,7 +30,7 @@ class TimerService(Protocol):
 
 
 class _Entry:
-    """One setting of one key.  A dead entry (no action) waits in the heap until it surfaces or is swept."""
+    """One deadline of one key.  A cancelled entry (no action) stays in the heap until popped or compacted."""
 
     __slots__ = ("action", "key")
 
@@ -41,7 +40,8 @@ class _Entry:
 
 
 class Timers:
-    """Keyed timers: setting a key again moves it, and equal deadlines fire in the order of setting."""
+    """Keyed timers: setting a key again moves it, and equal deadlines fire in the order in which they were
+    set."""
 
     __slots__ = ("_entries", "_heap", "_sequence")
 
@@ -58,7 +58,7 @@ class Timers:
 
     @property
     def heap_size(self) -> int:
-        """Entries in memory, dead ones included: at most twice the live ones, plus COMPACT_ABOVE."""
+        """Entries in memory, including cancelled ones: at most twice the live ones, plus COMPACT_ABOVE."""
         return len(self._heap)
 
     def set(self, key: Hashable, deadline_ns: int, action: Action) -> None:
@@ -78,7 +78,7 @@ class Timers:
             self._compact()
 
     def next_deadline_ns(self) -> int | None:
-        """When the first live timer is due."""
+        """The deadline of the first live timer."""
         heap = self._heap
         while heap:
             if heap[0][2].action is not None:
@@ -87,7 +87,7 @@ class Timers:
         return None
 
     def pop(self) -> tuple[int, Action] | None:
-        """Take the first live timer out, due or not: its deadline and its action."""
+        """Remove the first live timer, due or not; returns its deadline and its action."""
         heap = self._heap
         while heap:
             deadline_ns, _, entry = heapq.heappop(heap)
@@ -98,7 +98,7 @@ class Timers:
         return None
 
     def fire_due(self, now_ns: int, most: int = MAX_FIRED_PER_CALL) -> int:
-        """Run what is due, in order of deadline, so many at most; the number of actions run."""
+        """Run the due actions in order of deadline, at most `most` of them; returns their number."""
         for fired in range(most):
             deadline_ns = self.next_deadline_ns()
             if deadline_ns is None or deadline_ns > now_ns:
@@ -109,7 +109,8 @@ class Timers:
         return most
 
     def _compact(self) -> None:
-        """Sweep when more than half are dead: a timer that is pushed back for ever must not grow the heap."""
+        """Compact when more than half are cancelled: a timer that is postponed forever must not grow the
+        heap."""
         if len(self._heap) > COMPACT_ABOVE and len(self._heap) > 2 * len(self._entries):
             self._heap = [item for item in self._heap if item[2].action is not None]
             heapq.heapify(self._heap)

@@ -1,10 +1,10 @@
-"""Workers: threads for calls that block, so that the loop never does.
+"""Workers: threads for blocking calls, so that the loop never blocks.
 
-What lives here: a small pool with a bounded queue, and the way home to a loop.  What may not: what the calls
-do.  The simulated twin is a part of `world`.
+Contains a small pool with a bounded queue, and the delivery of results to a loop.  The simulated twin is in
+`simulated.world`.
 
-The less a worker's thread does around a call the better: it and the loop take turns to run Python, and each
-turn costs more than the code.  So there is a bare queue, and no future for each call.
+A worker thread should do as little as possible around a call: it and the loop take turns to run Python, and
+each switch costs more than the code.  So there is a bare queue, and no future per call.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from typing import TypeVar
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Told = Callable[[T | None, BaseException | None], None]
-"""Hears how a call ended: its result, or its error."""
+Completion = Callable[[T | None, BaseException | None], None]
+"""Called with the result of a call, or its error."""
 
 WORKER_THREADS = 4
-"""Enough to keep a disk's queue filled; calls that compute gain nothing from more."""
+"""Enough to keep a disk's queue full; CPU-bound calls gain nothing from more."""
 
 WAITING_CALLS_MAX = 10_000
 """Calls that may wait for a thread.  More than this means that the disk does not keep up."""
 
 
 class WorkersBusyError(RuntimeError):
-    """The queue is full, or the workers are closed.  Nothing was started: refuse the work, or try later."""
+    """The queue is full, or the workers are closed.  Nothing was started: reject the work, or try later."""
 
 
 class ThreadWorkers:
-    """Threads, started when first needed.  One thread submits and closes: the loop's."""
+    """Threads, started on demand.  Only one thread, the loop's, submits and closes."""
 
     def __init__(self, threads_max: int = WORKER_THREADS, waiting_max: int = WAITING_CALLS_MAX) -> None:
         self._threads_max = threads_max
         self._waiting_max = waiting_max
-        # None ends the thread that gets it.
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        # None ends the thread that receives it.
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         # One item for each call that has ended since the last one was submitted.
         self._ended: deque[None] = deque()
@@ -50,17 +50,17 @@ class ThreadWorkers:
 
     @property
     def waiting(self) -> int:
-        """Calls not started yet: a metric, and a sign to slow down."""
-        return self._jobs.qsize()
+        """Calls that have not started yet: a metric, and a sign to slow down."""
+        return self._calls.qsize()
 
-    def submit(self, call: Callable[[], T], told: Told[T], /) -> None:
-        """Run the call soon; `told` hears on the worker's thread how it ended.
+    def submit(self, call: Callable[[], T], done: Completion[T], /) -> None:
+        """Run the call soon; `done` is called with its result on the worker's thread.
 
-        WorkersBusyError when too many wait already, or after `close`.
+        Raises WorkersBusyError when too many calls are waiting, or after `close`.
         """
         if self._closed:
             raise WorkersBusyError("the workers are closed: nothing can be started any more")
-        if (waiting := self._jobs.qsize()) >= self._waiting_max:
+        if (waiting := self._calls.qsize()) >= self._waiting_max:
             raise WorkersBusyError(
                 f"{waiting} calls wait for a worker already: slow down, or try again later"
             )
@@ -71,57 +71,57 @@ class ThreadWorkers:
         self._unended += 1
         if self._unended > len(self._threads) < self._threads_max:
             self._start_thread()
-        self._jobs.put(partial(_run, call, told))
+        self._calls.put(partial(_run, call, done))
 
     def close(self) -> None:
-        """Run what was submitted, then stop."""
+        """Run all submitted calls, then stop."""
         self._closed = True
         for _ in self._threads:
-            self._jobs.put(None)
+            self._calls.put(None)
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
 
     def _start_thread(self) -> None:
-        # A daemon, so that a program that forgets to close still ends.
+        # A daemon thread, so that a program that does not close it still exits.
         thread = threading.Thread(target=self._work, name=f"worker-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (call := self._calls.get()) is not None:
             try:
-                job()
+                call()
             except Exception:
-                logger.exception("a call's end could not be told; whoever waits for it waits in vain")
-            # The next one may be long in coming: keep nothing of this one alive until then.
-            del job
+                logger.exception("the result of a call could not be delivered; its caller waits in vain")
+            # The next one may take long to arrive: keep no reference to this one until then.
+            del call
             self._ended.append(None)
 
 
-def _run(call: Callable[[], T], told: Told[T]) -> None:
+def _run(call: Callable[[], T], done: Completion[T]) -> None:
     try:
         result = call()
-    except BaseException as error:  # The one who asked decides what it means, whatever it is.
-        told(None, error)
+    except BaseException as error:  # The caller decides what any error means.
+        done(None, error)
     else:
-        told(result, None)
+        done(result, None)
 
 
 class LoopWorkers:
-    """Workers for the owner of a loop: results are told there, through its thread-safe `post`."""
+    """Workers for the owner of a loop: results are delivered there, through its thread-safe `post`."""
 
     def __init__(self, workers: ThreadWorkers, post: Callable[[Callable[[], None]], None]) -> None:
         self._workers = workers
         self._post = post
 
-    def submit(self, work: Callable[[], T], done: Told[T], /) -> None:
-        """Call `done` on the loop with the result or the error; also when the workers take no more."""
+    def submit(self, work: Callable[[], T], done: Completion[T], /) -> None:
+        """Call `done` on the loop with the result or the error, even if the workers are busy or closed."""
 
-        def bring_home(result: T | None, error: BaseException | None) -> None:
+        def deliver(result: T | None, error: BaseException | None) -> None:
             self._post(partial(done, result, error))
 
         try:
-            self._workers.submit(work, bring_home)
+            self._workers.submit(work, deliver)
         except WorkersBusyError as error:
             self._post(partial(done, None, error))

@@ -1,8 +1,8 @@
-"""Connections on any asyncio loop, for programs that bring a loop of their own: a client lives in them.
+"""Connections on any asyncio loop, for programs that have their own loop: the client uses them.
 
-What lives here: reaching out, and what `network.Connection` promises, on asyncio's transports.  What may not:
-listening (brokers run on the reactor, see `tcp`) and what the bytes mean.  A handler written for this door
-runs on the reactor's network and in the simulated one too.
+Contains connecting, and the `network.Connection` interface on asyncio's transports.  Listening belongs in
+`tcp` (brokers run on the reactor).  A handler written for this interface also runs on the reactor's network
+and in the simulated one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from barnabas.runtime.network.network import Address, CloseReason, StreamHandler
 from barnabas.runtime.network.resolver import Resolver, SystemResolver
 from barnabas.runtime.network.tcp import tune
 
-# Up to so much, the parts of a request are joined before they are sent: to copy them costs less than a call
-# to the system for each, and a packet of its own for the last few bytes.
+# Up to this size, the parts of a request are joined before they are sent: copying them costs less than a
+# system call for each, and a separate packet for the last few bytes.
 JOINED_BYTES = 512 << 10
 _BUFFERS = (bytes, bytearray, memoryview)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSocketOptions:
-    """What is asked of the system for a connection; None leaves a buffer to it, which lets it grow."""
+    """Socket options of a connection; None leaves a buffer to the system, which lets it grow."""
 
     connect_timeout_ms: int = 10_000
     send_buffer_bytes: int | None = None
@@ -35,7 +35,7 @@ class ClientSocketOptions:
 
 
 class AsyncioNetwork:
-    """The half of `network.Network` that reaches out, on the loop that runs."""
+    """The connecting half of `network.Network`, on the running loop."""
 
     def __init__(self, resolver: Resolver | None = None) -> None:
         self._pool = BufferPool()
@@ -45,8 +45,8 @@ class AsyncioNetwork:
     def connect(
         self, host: str, port: int, handler: StreamHandler, options: ClientSocketOptions | None = None
     ) -> Callable[[], object]:
-        """Reach out; the handler hears `connected`, or `closed` with the reason.  Call what is returned to
-        give up before that."""
+        """Connect; calls `connected` on the handler, or `closed` with the reason.  Call the returned function
+        to cancel before that."""
         attempt = asyncio.ensure_future(self._attempt(host, port, handler, options or ClientSocketOptions()))
         self._attempts.add(attempt)
         attempt.add_done_callback(self._attempts.discard)
@@ -55,8 +55,8 @@ class AsyncioNetwork:
     async def _attempt(
         self, host: str, port: int, handler: StreamHandler, options: ClientSocketOptions
     ) -> None:
-        """Every address of the host is tried, each for the whole time-out: one that swallows packets must
-        not keep the others from being reached (KIP-302)."""
+        """Every address of the host is tried, each with the full timeout: one that drops packets must not
+        prevent reaching the others (KIP-302)."""
         failure: OSError = OSError(f"{host} has no address")
         try:
             for address in await self._resolver.addresses(host):
@@ -64,7 +64,7 @@ class AsyncioNetwork:
                     await self._connect_to(address, port, handler, options)
                     return
                 except OSError as error:
-                    # Also a TimeoutError, which is one.
+                    # Includes TimeoutError.
                     failure = error
         except OSError as error:
             failure = error

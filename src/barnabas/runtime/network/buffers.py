@@ -1,20 +1,17 @@
-"""Receive buffers: one that all connections share, and a pool for large frames.
-
-What lives here: memory that is used again.  What may not: what is in it.
-"""
+"""Receive buffers: one shared by all connections, and a pool for large frames."""
 
 from __future__ import annotations
 
-# What one read takes at most.
+# Maximum size of one read.
 READ_BUFFER_BYTES = 256 << 10
-# A frame announced as larger than this gets a buffer of its own and is received straight into it.
+# A larger frame gets its own buffer and is received directly into it.
 LARGE_FRAME_BYTES = 64 << 10
 # Buffers up to this size are kept for the next large frame; larger ones are freed.
 MAX_POOLED_BUFFER_BYTES = 4 << 20
-# All kept buffers together.
+# Total size of all kept buffers.
 MAX_POOLED_BYTES = 16 << 20
-# A large frame gets so much at first; after that twice what has arrived.  An announced size alone costs
-# nothing.
+# The initial buffer of a large frame; after that it grows to twice the received bytes.  An announced size
+# alone costs nothing.
 FIRST_FRAME_BUFFER_BYTES = 2 << 20
 
 
@@ -26,7 +23,7 @@ class BufferPool:
         self.pooled_bytes = 0
 
     def take(self, size: int) -> bytearray:
-        """At least `size` bytes, with anything in them."""
+        """At least `size` bytes, with arbitrary content."""
         capacity = 1 << (size - 1).bit_length()
         free = self._free.get(capacity)
         if free:
@@ -35,7 +32,7 @@ class BufferPool:
         return bytearray(capacity if capacity <= MAX_POOLED_BUFFER_BYTES else size)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back; nobody may hold a view of it."""
+        """Return a buffer to the pool; no view of it may remain."""
         capacity = len(buffer)
         if capacity > MAX_POOLED_BUFFER_BYTES or self.pooled_bytes + capacity > MAX_POOLED_BYTES:
             return
@@ -44,7 +41,7 @@ class BufferPool:
 
 
 class LargeFrame:
-    """A frame that is being received straight into a buffer of its own."""
+    """A frame that is being received directly into its own buffer."""
 
     __slots__ = ("_pool", "buffer", "filled", "size", "view")
 
@@ -57,7 +54,7 @@ class LargeFrame:
         self.view[: self.filled] = start
 
     def space(self) -> memoryview:
-        """Where the next bytes go: never past the frame's end, and never much ahead of what has arrived."""
+        """Where the next bytes go: never past the frame's end, and never much ahead of the received bytes."""
         end = min(self.size, len(self.buffer))
         if self.filled == end:
             self._grow()
@@ -72,5 +69,5 @@ class LargeFrame:
         self.buffer, self.view = buffer, view
 
     def release(self) -> None:
-        """Give the buffer back."""
+        """Return the buffer to the pool."""
         self._pool.give(self.buffer)

@@ -1,8 +1,8 @@
-"""A connection: what happens between a wire and a handler, in both worlds.
+"""A connection: everything between a wire and a handler, both real and simulated.
 
-What lives here: reading into shared buffers, large frames, the send queue, back-pressure, closing.  What
-may not: sockets.  A wire is anything that can be read and written without waiting; `tcp` has the real one
-and `simulated_network` its twin, so that this code is what simulations test.
+Contains reading into shared buffers, large frames, the send queue, back-pressure and closing, but no sockets.
+A wire is anything that can be read and written without blocking; `tcp` has the real one and
+`simulated.streams` its twin, so that simulations test this code.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTE
 from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler
 from barnabas.runtime.network.receive_budget import ReceiveBudget
 
-# Up to so much, small answers are joined and sent as one: cheaper than telling the system of each.
+# Up to this size, small responses are joined and sent as one: cheaper than a system call for each.
 JOINED_BYTES = 32 << 10
-# Up to so much of a file is read and sent with the rest: a system call of its own costs more than the copy.
+# Up to this size, a slice of a file is read and sent with the rest: a separate system call costs more.
 SMALL_SLICE_BYTES = 16 << 10
-# So much of files goes to one connection before others get their turn: a reader of much that takes all it
-# is given must not keep small requests waiting.
+# Bytes of files sent to one connection before others get their turn: a fast reader of large responses must
+# not keep small requests waiting.
 TURN_BYTES = 1 << 20
 # Buffers in one gathered write.  Linux allows 1,024; the gain is in the first few.
 MAX_GATHERED = 64
@@ -35,7 +35,7 @@ _BUFFERS = (bytes, bytearray, memoryview)
 
 
 class Wire(Protocol):
-    """A stream that never waits: BlockingIOError when it would, another OSError when it is broken."""
+    """A stream that never blocks: BlockingIOError when it would, another OSError when it is broken."""
 
     def recv_into(self, buffer: memoryview, /) -> int: ...
 
@@ -53,7 +53,7 @@ class Wire(Protocol):
 
 
 class ConnectionContext:
-    """What the connections of one network share."""
+    """State shared by the connections of one network."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class ConnectionContext:
         self.pool = BufferPool()
         self.budget = ReceiveBudget(limits.max_receiving_bytes, timers, now_ns)
         self.read_view = memoryview(bytearray(READ_BUFFER_BYTES))
-        # A dict for its order: a simulated world must not depend on where objects lie in memory.
+        # A dict for its order: a simulation must not depend on memory addresses.
         self.connections: dict[StreamConnection, None] = {}
 
     def queued_memory_bytes(self) -> int:
-        """What waits to be sent, of all connections; asked only when one of them has much."""
-        return sum(one.queued_memory_bytes for one in self.connections)
+        """Bytes queued for sending, of all connections; only needed when one of them has many."""
+        return sum(connection.queued_memory_bytes for connection in self.connections)
 
 
 class StreamConnection:
@@ -116,7 +116,7 @@ class StreamConnection:
         self._wire = wire
         self._handler = handler
         self._around = around
-        # Reading goes on while this is 0: paused by the handler, choked by the queue, or closing.
+        # The connection is read while this is 0: paused by the handler, choked by the send queue, or closing.
         self._obstacles = 0
         self._held: bytearray | None = None
         self._large: LargeFrame | None = None
@@ -135,7 +135,7 @@ class StreamConnection:
         around.connections[self] = None
 
     def start(self) -> None:
-        """Tell the handler, and begin to read."""
+        """Notify the handler, and start reading."""
         try:
             self._handler.connected(self)
         except Exception as error:
@@ -158,7 +158,7 @@ class StreamConnection:
             self._update_wants()
             return
         if self._offer_due and self._held is not None:
-            # First comes what was left, at the end of this tick: there may be no room for more before it.
+            # Held bytes come first, at the end of this tick: there may be no space for more before that.
             return
         if self._large is not None:
             self._receive_large(self._large)
@@ -208,7 +208,7 @@ class StreamConnection:
         self.close(CloseReason.RECEIVE_STALLED)
 
     def _offer(self, view: memoryview) -> None:
-        """Show bytes to the handler, keep what it leaves, and send what it answered."""
+        """Pass bytes to the handler, keep those it leaves, and send its responses."""
         self._expected = 0
         self._offer_due = False
         self._in_handler = True
@@ -226,21 +226,21 @@ class StreamConnection:
         if self._queue:
             self._flush()
 
-    def _keep(self, rest: memoryview) -> None:
+    def _keep(self, remaining: memoryview) -> None:
         size = self._expected
-        if size > len(rest) and size > LARGE_FRAME_BYTES:
+        if size > len(remaining) and size > LARGE_FRAME_BYTES:
             self._held = None
-            self._large = LargeFrame(self._around.pool, size, rest)
-            self._around.budget.begin(self, len(rest))
+            self._large = LargeFrame(self._around.pool, size, remaining)
+            self._around.budget.begin(self, len(remaining))
             return
-        if len(rest) >= READ_BUFFER_BYTES and not self._obstacles:
+        if len(remaining) >= READ_BUFFER_BYTES and not self._obstacles:
             raise RuntimeError("the handler takes nothing of a full buffer and expects no larger frame")
-        self._held = bytearray(rest)
+        self._held = bytearray(remaining)
         if self._offer_due:
             self._around.at_tick_end(self._offer_held)
 
     def _offer_held(self) -> None:
-        """Reading goes on: show again what was left when it stopped."""
+        """Reading resumes: pass the held bytes to the handler again."""
         held = self._held
         if held is None or self._obstacles or not self._offer_due:
             return
@@ -250,8 +250,8 @@ class StreamConnection:
         self._expected = size
 
     def pause_reading(self) -> None:
-        # The wire hears of it if more bytes come meanwhile: most who wait for an answer send nothing until
-        # then, and to be told twice for each request costs more than the request.
+        # The wire is updated only if more bytes arrive meanwhile: most clients that wait for a response send
+        # nothing until then, and two updates per request cost more than the request.
         self._obstacles |= _PAUSED
 
     def resume_reading(self) -> None:
@@ -307,7 +307,7 @@ class StreamConnection:
             self._around.at_tick_end(self._flush_at_tick_end)
 
     def _read_small(self, part: Slice) -> Buffer | Slice:
-        """Its bytes, unless reading them would wait, or fails: then it is sent, or fails, in its turn."""
+        """Its bytes, unless reading them would block or fails: then it is sent, or fails, in its turn."""
         try:
             return part.read() if self._around.warm is None or part.is_resident() else part
         except OSError:
@@ -324,7 +324,7 @@ class StreamConnection:
             self._block(_CHOKED)
 
     def on_writable(self) -> None:
-        """The wire takes bytes again."""
+        """The wire accepts bytes again."""
         self._flush()
 
     def _flush_at_tick_end(self) -> None:
@@ -339,10 +339,10 @@ class StreamConnection:
         enough = self._queued_file_bytes - TURN_BYTES
         try:
             while self._queue and not full and not self._slice_parked:
-                head = self._queue[0]
-                if not isinstance(head, _BUFFERS):
-                    # After its turn it waits as if the wire were full, and is told at once that it is not.
-                    full = not self._send_slice(head) or 0 < self._queued_file_bytes <= enough
+                first = self._queue[0]
+                if not isinstance(first, _BUFFERS):
+                    # After its turn it waits as if the wire were full, and becomes writable at once.
+                    full = not self._send_slice(first) or 0 < self._queued_file_bytes <= enough
                 elif not self._queued_file_bytes and self._queued_memory_bytes <= JOINED_BYTES:
                     full = not self._send_joined()
                 else:
@@ -358,7 +358,7 @@ class StreamConnection:
         self._queue_shrank()
 
     def _send_joined(self) -> bool:
-        """One write of all that is queued, which is little; False if the wire took only a part."""
+        """One write of the whole queue, which is small; False if the wire accepted only a part."""
         parts = cast("Iterable[Buffer]", self._queue)
         data = b"".join(parts)
         sent = self._wire.send(data)
@@ -370,7 +370,7 @@ class StreamConnection:
         return False
 
     def _send_gathered(self) -> bool:
-        """One gathered write of the buffers at the head; False if the wire took only a part."""
+        """One gathered write of the first buffers; False if the wire accepted only a part."""
         queue = self._queue
         buffers: list[Buffer] = []
         offered = 0
@@ -381,23 +381,23 @@ class StreamConnection:
             offered += len(part)
         sent = self._wire.sendmsg(buffers) if len(buffers) > 1 else self._wire.send(buffers[0])
         self._queued_memory_bytes -= sent
-        left = sent
+        remaining = sent
         for buffer in buffers:
-            if left < len(buffer):
-                queue[0] = memoryview(buffer)[left:]
+            if remaining < len(buffer):
+                queue[0] = memoryview(buffer)[remaining:]
                 break
-            left -= len(buffer)
+            remaining -= len(buffer)
             queue.popleft()
         return sent == offered
 
     def _send_slice(self, part: Slice) -> bool:
-        """From the file to the wire; False if the wire took only a part."""
+        """From the file to the wire; False if the wire accepted only a part."""
         warm = self._around.warm
         if warm is not None and not self._slice_warm and not part.is_resident():
             self._slice_parked = True
             warm(part, self._slice_is_warm)
             return True
-        # Asked once a slice: what is in memory when its sending starts may be taken to stay for so long.
+        # Checked once per slice: data that is in memory when its sending starts is assumed to stay there.
         self._slice_warm = True
         sent = part.send_to(self._wire, self._slice_sent)
         if not sent:
@@ -450,5 +450,5 @@ class StreamConnection:
             self._around.budget.end(self)
         self._around.connections.pop(self, None)
         self._around.timers.cancel((self, "linger"))
-        # Not now: whoever closes is often the handler itself, in the middle of something.
+        # Not now: the caller is often the handler itself, in the middle of something.
         self._around.at_tick_end(partial(self._handler.closed, reason, error))

@@ -1,4 +1,4 @@
-"""The name of this machine, as others are told to reach it when the configuration names none."""
+"""The name of this machine, which is advertised when the configuration has none."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import socket
 
 
 def canonical_host_name() -> str:
-    """The fully qualified name if the system knows one; asking may take a while where DNS is slow."""
+    """The fully qualified name if the system knows one; the lookup may take long where DNS is slow."""
     return socket.getfqdn()

@@ -1,7 +1,7 @@
-"""The door to the network: byte streams between hosts.
+"""The network interface: byte streams between hosts.
 
-What lives here: the interface, its limits and its words.  What may not: sockets (see `tcp`) and anything that
-knows what the bytes mean.  The simulated twin is `simulated_network`; both run the same `connection`.
+Contains the interface and its limits.  Sockets belong in `tcp`; nothing here knows what the bytes mean.  The
+simulated twin is `simulated.network`; both use the same `connection`.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class CloseReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """How much a connection may hold, and what is asked of the system.  The defaults suit a broker."""
+    """Limits of a connection, and socket options.  The defaults suit a broker."""
 
-    # Above so much waiting to be sent, nothing more is read; at half of it reading goes on.
+    # With more bytes than this queued for sending, reading stops; it resumes at half of it.
     pause_above_bytes: int = 1 << 20
-    # Above so much in memory waiting to be sent, the connection is closed.  Slices of files do not count.
+    # With more bytes than this queued in memory, the connection is closed.  Slices of files do not count.
     max_queued_bytes: int = 256 << 20
-    # The same for all connections together: the one that would add to it is closed.
+    # The same for all connections together: the one that would exceed it is closed.
     max_all_queued_bytes: int = 2**63 - 1
-    # What large frames that are still arriving may hold, all together.
+    # Memory for large frames that are still arriving, all connections together.
     max_receiving_bytes: int = 2**63 - 1
-    # What a connection that was told to close still has for sending what is queued.
+    # How long a closing connection may continue to send its queue.
     linger_ms: int = 5_000
     connect_timeout_ms: int = 10_000
-    # Who comes in on a descriptor that is not below this number is sent away: the others are for files.
+    # A connection whose descriptor is not below this number is rejected: the other descriptors are for files.
     connections_below: int = 2**31 - 1
     listen_backlog: int = 1_024
     # Of accepted sockets.  None leaves them to the system, which lets them grow: fixed ones cost up to 40 %.
@@ -61,29 +61,30 @@ class NetworkLimits:
 
 
 class StreamHandler:
-    """What a connection talks to: a sans-IO protocol.  Override what you need."""
+    """The handler of a connection: a sans-IO protocol.  Override what you need."""
 
     def connected(self, connection: Connection) -> None:
-        """The connection stands; called once, first.  An exception closes it."""
+        """The connection is established; called once, first.  An exception closes it."""
 
     def data_received(self, view: memoryview) -> int:
-        """Bytes have arrived: return how many you took; the rest is offered again, with more behind it.
+        """Bytes have arrived: returns how many were consumed; the others are passed again, with more after
+        them.
 
-        The view may be written to; it is gone when this returns, so copy what must last.  If the rest is
-        the start of a frame whose size is known, say so by `connection.expect`.  Stop taking frames while
-        not `connection.reading`.  An exception closes the connection.
+        The view is writable and valid only during this call, so copy what must last.  If the remaining bytes
+        are the start of a frame whose size is known, announce it with `connection.expect`.  Stop consuming
+        frames while not `connection.reading`.  An exception closes the connection.
         """
         raise NotImplementedError
 
     def drained(self) -> None:
-        """The queue was above its limit and is below half of it again: you may go on sending."""
+        """The queue was above its limit and is below half of it again: sending may resume."""
 
     def closed(self, reason: CloseReason, error: BaseException | None) -> None:
-        """The connection is gone, or was never made; called once, last."""
+        """The connection was closed, or could not be established; called once, last."""
 
 
 class Connection(Protocol):
-    """One stream.  All methods are for the reactor's thread."""
+    """One stream.  All methods must be called on the reactor's thread."""
 
     @property
     def peer(self) -> Address: ...
@@ -93,29 +94,30 @@ class Connection(Protocol):
 
     @property
     def queued_bytes(self) -> int:
-        """What waits to be sent, slices of files included."""
+        """Bytes queued for sending, slices of files included."""
         ...
 
     @property
     def reading(self) -> bool:
-        """False while paused, choked by its own send queue, or closing: no further frame should be taken."""
+        """False while paused, choked by its own send queue, or closing: no further frame should be
+        consumed."""
         ...
 
     @property
     def is_closed(self) -> bool: ...
 
     def send(self, *parts: Buffer | Slice) -> None:
-        """Queue parts, in order; they leave together at the end of this read or tick.
+        """Queue parts, in order; they are sent together at the end of this read or tick.
 
-        A buffer must not change before it has left.  A slice goes from the file to the socket by the
-        shortest way.
+        A buffer must not change before it is sent.  A slice goes from the file to the socket by the fastest
+        means.
         """
         ...
 
     def expect(self, size: int) -> None:
         """Only within `data_received`.
 
-        The bytes left over start a frame of `size` bytes, which was checked.
+        The remaining bytes start a frame of `size` bytes, which was checked.
         """
         ...
 
@@ -124,22 +126,22 @@ class Connection(Protocol):
     def resume_reading(self) -> None: ...
 
     def close(self, reason: CloseReason = CloseReason.LOCAL, error: BaseException | None = None) -> None:
-        """Close now; what is queued is lost.  The handler hears `closed` at the end of the tick."""
+        """Close now; queued data is lost.  `closed` is called on the handler at the end of the tick."""
         ...
 
     def close_when_sent(self) -> None:
-        """Take nothing more, send what is queued (for at most `linger_ms`), then close."""
+        """Stop reading, send the queue (for at most `linger_ms`), then close."""
         ...
 
 
 class Listener(Protocol):
-    """An open door.  Closing it leaves the connections it accepted alone."""
+    """A listening socket.  Closing it does not affect the connections it accepted."""
 
     @property
     def address(self) -> Address: ...
 
     def pause_accepting(self) -> None:
-        """Let newcomers wait at the door: they are connected when accepting goes on."""
+        """Leave new connections in the backlog; they are accepted when accepting resumes."""
         ...
 
     def resume_accepting(self) -> None: ...
@@ -148,20 +150,20 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """What the rest of the code may do with a network."""
+    """The network interface for the rest of the code."""
 
     def listen(
         self, host: str, port: int, on_connection: Callable[[Address], StreamHandler | None]
     ) -> Listener:
-        """Accept connections; port 0 takes a free one, an empty host every address of this machine.
+        """Accept connections; port 0 selects a free one, an empty host all addresses of this machine.
 
-        `on_connection` is told the peer and gives the handler, or None to refuse.  OSError if it cannot
-        listen.
+        `on_connection` is called with the peer and returns the handler, or None to reject.  OSError if it
+        cannot listen.
         """
         ...
 
     def connect(self, host: str, port: int, handler: StreamHandler) -> None:
-        """Reach out; the handler hears `connected`, or `closed` with the reason."""
+        """Connect; calls `connected` on the handler, or `closed` with the reason."""
         ...
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""What the requests that are still arriving may take of memory, all connections together.
+"""Memory for the requests that are still arriving, all connections together.
 
-What lives here: the count, whose turn it is when there is no room, and who is closed for not going on.  What
-may not: reading.
+Contains the accounting, whose turn it is when memory is exhausted, and which connection is closed for
+stalling.
 
 Like Apache Kafka's `queued.max.request.bytes`, but bytes count when they arrive, not when they are announced.
-Without room only the connection whose frame began first is read from, so that one of them always goes on; if
-it stops sending, it is closed: half a request must not keep others waiting for ever.
+When memory is exhausted only the connection whose frame began first is read, so that one of them always
+progresses; if it stops sending, it is closed: half a request must not block others forever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from barnabas.runtime.loop.timers import TimerService
 
-# While others wait for memory, the first frame must go on within this time.
+# While others wait for memory, the first frame must progress within this time.
 STALLED_NS = 10_000_000_000
 _LOOK_NS = 1_000_000_000
 
@@ -24,23 +24,23 @@ class Receiver(Protocol):
     """A connection that receives a large frame."""
 
     def memory_is_free(self) -> None:
-        """There is room again, or it is your turn."""
+        """Memory is available again, or it is this connection's turn."""
         ...
 
     def receiving_stalled(self) -> None:
-        """You hold memory that others wait for, and nothing has come for long."""
+        """This connection holds memory that others wait for, and has received nothing for long."""
         ...
 
 
 class ReceiveBudget:
-    """Of one network."""
+    """The budget of one network."""
 
     def __init__(self, limit: int, timers: TimerService, now_ns: Callable[[], int]) -> None:
         self.limit = limit
         self.used_bytes = 0
         self._timers = timers
         self._now_ns = now_ns
-        # Bytes that have arrived of each, in the order in which they began.
+        # Received bytes of each frame, in the order in which the frames began.
         self._frames: dict[Receiver, int] = {}
         self._waiting: dict[Receiver, None] = {}
         self._progress_ns = 0
@@ -51,7 +51,7 @@ class ReceiveBudget:
         self.arrived(receiver, size)
 
     def may_receive(self, receiver: Receiver) -> bool:
-        """Whether it may go on; if not, it hears when it may."""
+        """Whether it may receive now; if not, `memory_is_free` is called later."""
         if self.used_bytes < self.limit or next(iter(self._frames)) is receiver:
             return True
         if not self._waiting:
@@ -67,7 +67,7 @@ class ReceiveBudget:
             self._progress_ns = self._now_ns()
 
     def end(self, receiver: Receiver) -> None:
-        """The frame is whole and handed over, or its connection is closed."""
+        """The frame is complete and was handed over, or its connection is closed."""
         size = self._frames.pop(receiver, None)
         if size is None:
             return
@@ -76,8 +76,8 @@ class ReceiveBudget:
         if self._waiting:
             self._progress_ns = self._now_ns()
             waiting, self._waiting = self._waiting, {}
-            for one in waiting:
-                one.memory_is_free()
+            for receiver in waiting:
+                receiver.memory_is_free()
 
     def _look_later(self) -> None:
         self._timers.set(self, self._now_ns() + _LOOK_NS, self._look)

@@ -1,7 +1,4 @@
-"""Names of hosts: the addresses they stand for, and the canonical names of those.
-
-What lives here: asking the system's resolver on the running loop.  What may not: connecting.
-"""
+"""Host name resolution on the running loop: addresses, and their canonical names."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ from typing import Protocol
 
 
 class Resolver(Protocol):
-    """What a client asks about names."""
+    """The resolver interface of the client."""
 
     async def addresses(self, host: str) -> list[str]:
-        """All addresses of a host, in the order in which they are to be tried; OSError if it has none."""
+        """All addresses of a host, in the order in which to try them; OSError if it has none."""
         ...
 
     async def canonical_names(self, host: str) -> list[str]:
@@ -28,15 +25,15 @@ class SystemResolver:
     async def addresses(self, host: str) -> list[str]:
         if _is_address(host):
             return [host]
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(place[0]) for *_, place in found))
+        infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
     async def canonical_names(self, host: str) -> list[str]:
         names = [await self._canonical_name(address) for address in await self.addresses(host)]
         return list(dict.fromkeys(names))
 
     async def _canonical_name(self, address: str) -> str:
-        """As Java's getCanonicalHostName: a name that does not lead back to the address is not believed."""
+        """Like Java's getCanonicalHostName: a name that does not resolve back to the address is ignored."""
         try:
             name, _ = await asyncio.get_running_loop().getnameinfo((address, 0), socket.NI_NAMEREQD)
             return name if address in await self.addresses(name) else address
@@ -45,7 +42,7 @@ class SystemResolver:
 
 
 def _is_address(host: str) -> bool:
-    """An address stands for itself, an IPv6 one with its zone: nobody has to be asked about it."""
+    """An address needs no lookup, nor does an IPv6 one with its zone."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host.partition("%")[0])

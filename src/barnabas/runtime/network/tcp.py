@@ -1,7 +1,6 @@
 """The real network: TCP over IPv4 and IPv6, on the reactor.
 
-What lives here: sockets, and what is peculiar to them.  What may not: what a connection does with its bytes
-(see `connection`).
+Contains sockets and their peculiarities.  What a connection does with its bytes belongs in `connection`.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from barnabas.runtime.network.network import Address, CloseReason, Listener, Net
 
 logger = logging.getLogger(__name__)
 
-# One tick accepts so many connections of a listener before others get their turn.
+# One tick accepts at most this many connections of a listener before others get their turn.
 MAX_ACCEPTS_PER_TICK = 64
-# With no descriptor left, accepting pauses this long instead of spinning on a listener that stays ready.
+# Without a free descriptor, accepting pauses this long instead of spinning on a listener that stays ready.
 ACCEPT_RETRY_MS = 100
-# While that lasts it is said once a minute.
+# The warning is repeated once a minute meanwhile.
 RETRIES_PER_WARNING = 600
 # Addresses of one name that are tried in turn.
 MAX_ADDRESSES_TRIED = 8
@@ -134,7 +133,8 @@ class TcpListener:
     def _wait_for_room(self) -> None:
         if not self.out_of_descriptors % RETRIES_PER_WARNING:
             logger.warning(
-                "%s: too many open files, nobody new is let in; raise the limit (ulimit -n) and restart",
+                "%s: too many open files, new connections are not accepted; "
+                "raise the limit (ulimit -n) and restart",
                 self.address,
             )
         self.out_of_descriptors += 1
@@ -203,7 +203,7 @@ class TcpNetwork:
             local, peer = _address(sock.getsockname()), _address(sock.getpeername())
             tune(sock, peer.host)
         except OSError as error:
-            # It broke before we got to it.
+            # It broke before it could be accepted.
             sock.close()
             self.reactor.at_tick_end(partial(handler.closed, CloseReason.RESET, error))
             return
@@ -222,7 +222,7 @@ class TcpNetwork:
 
 
 class _Attempt:
-    """One call of `connect`: the addresses of the name, one after another, until one answers."""
+    """One call of `connect`: tries the addresses of the name one after another, until one accepts."""
 
     def __init__(self, network: TcpNetwork, handler: StreamHandler) -> None:
         self._network = network
@@ -297,11 +297,11 @@ def _listening_socket(host: str, port: int, limits: NetworkLimits) -> socket.soc
     if not host and socket.has_dualstack_ipv6():
         sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
     else:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        # A name that stands for both gets IPv4, as Apache Kafka's brokers do on Java.
-        family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A name with both kinds of address gets IPv4, as Apache Kafka's brokers do on Java.
+        family, _, _, _, address = min(infos, key=lambda each: each[0] != socket.AF_INET)
         sock = socket.create_server(address[:2], family=family, backlog=backlog)
-    # Accepted sockets inherit them, and only so are they there when the window is agreed on.
+    # Accepted sockets inherit them, and only then do they apply when the window is negotiated.
     if limits.receive_buffer_bytes is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
     if limits.send_buffer_bytes is not None:
@@ -311,8 +311,8 @@ def _listening_socket(host: str, port: int, limits: NetworkLimits) -> socket.soc
 
 
 def _resolve(host: str, port: int) -> list[tuple[int, Any]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(family, address) for family, _, _, _, address in found[:MAX_ADDRESSES_TRIED]]
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in infos[:MAX_ADDRESSES_TRIED]]
 
 
 def _is_literal(host: str) -> bool:
@@ -328,7 +328,7 @@ def _address(name: Any) -> Address:
 
 
 def tune(sock: socket.socket, peer_host: str) -> None:
-    """What every connection of ours wants of a connected socket."""
+    """Options of every connected socket."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     congestion = getattr(socket, "TCP_CONGESTION", None)
@@ -347,4 +347,4 @@ def _os_error(code: int) -> OSError:
 
 
 def _nothing() -> None:
-    """Nobody waits for this kind of readiness."""
+    """This kind of readiness is not used."""

@@ -1,7 +1,4 @@
-"""Virtual time: what happens next in a simulated world, and a record of what has happened.
-
-What lives here: the queue of events, the only true time, and the trace.  What may not: nodes and faults.
-"""
+"""Virtual time: the queue of events of a simulation, the true time, and the trace."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ from barnabas.runtime.random import SeededRandom
 
 Action = Callable[[], None]
 
-# Events meant for the same moment come in seeded order: each is put off by less than this.
+# Events at the same time are run in seeded order: each is delayed by less than this.
 JITTER_NS = 1_000
-# Lines of the trace that are kept to be shown when a seed fails.
+# Trace lines that are kept for the report of a failing seed.
 TRACE_TAIL_LINES = 60
 
 
 class Trace:
-    """What happened, line by line: a running hash of all lines, and the last of them."""
+    """The trace, line by line: a running hash of all lines, and the last of them."""
 
     __slots__ = ("_hash", "_tail", "count")
 
@@ -31,7 +28,7 @@ class Trace:
         self.count = 0
 
     def note(self, line: str) -> None:
-        """Add a line.  It must say the same in every process."""
+        """Add a line.  It must be the same in every process."""
         if " at 0x" in line:
             raise ValueError(f"a memory address in the trace differs from run to run: {line}")
         self._hash.update(line.encode())
@@ -51,7 +48,7 @@ class Trace:
 
 
 class Agenda:
-    """Runs actions at their time, one after another; between them no time passes."""
+    """Runs actions at their time, one after another; no time passes during an action."""
 
     __slots__ = ("_next_key", "_random", "_timers", "events", "now_ns", "trace")
 
@@ -67,12 +64,12 @@ class Agenda:
         return len(self._timers)
 
     def after(self, delay_ns: int, action: Action) -> None:
-        """Run once, this much later."""
+        """Run once, after this delay."""
         self._next_key += 1
         self.set(self._next_key, self.now_ns + delay_ns, action)
 
     def set(self, key: Hashable, time_ns: int, action: Action) -> None:
-        """Run once at this time; an earlier setting of the same key is forgotten.  Integer keys are taken."""
+        """Run once at this time; replaces an earlier setting of the same key.  Integer keys are reserved."""
         due_ns = max(time_ns, self.now_ns) + int(self._random.fraction() * JITTER_NS)
         self._timers.set(key, due_ns, action)
 
@@ -81,11 +78,11 @@ class Agenda:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next event is due."""
+        """The time of the next event."""
         return self._timers.next_deadline_ns()
 
     def step(self) -> bool:
-        """Let the next event happen; False if there is none."""
+        """Run the next event; False if there is none."""
         due = self._timers.pop()
         if due is None:
             return False
@@ -95,5 +92,5 @@ class Agenda:
         return True
 
     def note(self, line: str) -> None:
-        """A line of the trace, with the time."""
+        """Add a line to the trace, with the time."""
         self.trace.note(f"{self.now_ns} {line}")

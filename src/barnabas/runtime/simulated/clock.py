@@ -5,14 +5,14 @@ from __future__ import annotations
 from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.simulated.agenda import Agenda
 
-# Midnight of some day in 2023; any time does, if it is the same in every run.
+# Midnight of some day in 2023; any time will do, if it is the same in every run.
 START_WALL_MS = 1_700_000_000_000
 # Drift is given in parts per million.
 _PPM = 1_000_000
 
 
 class SimulatedClock:
-    """One node's idea of time.  Drift is in millionths: a clock of +200 gains 0.2 ms a second."""
+    """One node's clock.  Drift is in millionths: a clock of +200 gains 0.2 ms per second."""
 
     __slots__ = ("_agenda", "_jumped_ms", "_local_start_ns", "_true_start_ns", "drift_ppm")
 
@@ -30,19 +30,19 @@ class SimulatedClock:
         return START_WALL_MS + self.monotonic_ns() // NS_PER_MS + self._jumped_ms
 
     def true_ns(self, monotonic_ns: int) -> int:
-        """The first moment of true time at which this clock shows so much, if its drift stays."""
+        """The first true time at which this clock shows `monotonic_ns`, if its drift does not change."""
         ahead_ns = monotonic_ns - self._local_start_ns
         return self._true_start_ns - (-ahead_ns * _PPM // (_PPM + self.drift_ppm))
 
     def jump(self, ms: int) -> None:
-        """Someone sets the wall clock; monotonic time does not notice."""
+        """Set the wall clock; monotonic time is not affected."""
         self._jumped_ms += ms
 
     def set_drift(self, drift_ppm: int) -> None:
         """Run at another speed from now on."""
         if drift_ppm <= -_PPM:
             raise ValueError(
-                f"a drift of {drift_ppm} millionths would stop the clock; say more than -1000000"
+                f"a drift of {drift_ppm} millionths would stop the clock; it must be more than -1000000"
             )
         self._local_start_ns = self.monotonic_ns()
         self._true_start_ns = self._agenda.now_ns

@@ -1,10 +1,10 @@
-"""The Disk that forgets: in memory, decided by a seed, with power loss and faults on demand.
+"""A simulated disk: in memory, controlled by a seed, with power loss and faults on demand.
 
-What lives here: the Disk, File and Lock interfaces on simulated files.  What may not: which bytes survive a
-power loss (simulated_file), which names (simulated_names), when things fail (disk_faults).
+Contains the Disk, File and Lock interfaces on simulated files.  Which bytes survive a power loss belongs in
+simulated.file, which names in simulated.names, and when operations fail in simulated.disk_faults.
 
-A checker need not run a life again for every moment at which power may fail: `on_operation` is told of every
-change, and `fork` gives a second disk, cheaply, whose power can be cut while the first goes on.
+A checker need not repeat a run for every moment at which power may fail: `on_operation` is called after every
+change, and `fork` returns a second disk, cheaply, whose power can be cut while the first continues.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from barnabas.runtime.disk.file_tree import Folder, canonical
 from barnabas.runtime.random import Random
 from barnabas.runtime.simulated.disk_faults import Faults, Kind, PowerLost
 from barnabas.runtime.simulated.file import SimulatedContent
-from barnabas.runtime.simulated.names import SimulatedNames, tell_paths
+from barnabas.runtime.simulated.names import SimulatedNames, update_paths
 
 START_WALL_MS = 1_700_000_000_000
-"""Where the disk's own clock starts; it moves on by 1 ms with every change."""
+"""The start of the disk's own clock; it advances by 1 ms with every change."""
 
 UNLIMITED_BYTES = 1 << 50
 """Free space reported by a disk without a capacity."""
 
 
 class SimulatedFile:
-    """A handle.  It dies with the power, and with the process (`restart`)."""
+    """A handle.  It becomes invalid with a power loss and with the end of the process (`restart`)."""
 
     __slots__ = ("_closed", "_content", "_disk", "_life", "_writable")
 
@@ -98,9 +98,9 @@ class SimulatedFile:
         if fault is not None:
             self._content.write(offset, data[: fault.kept_bytes])
             raise fault.error(self.path)
-        room = self._disk.room_for(self._content, offset, length)
-        if room < length:
-            self._content.write(offset, data[:room])
+        space = self._disk.space_for(self._content, offset, length)
+        if space < length:
+            self._content.write(offset, data[:space])
             refuse(errno.ENOSPC, self.path)
         self._content.write(offset, data)
         self._changed()
@@ -118,7 +118,7 @@ class SimulatedFile:
 
 
 class SimulatedLock:
-    """The hold on a lock file, until released or until the process ends."""
+    """A lock on a lock file, until released or until the process ends."""
 
     __slots__ = ("_disk", "_life", "_path")
 
@@ -134,7 +134,7 @@ class SimulatedLock:
 
 
 class SimulatedDisk(Faults, WholeFiles):
-    """A file system of its own, empty at first, for one thread.  `Faults` says what can go wrong."""
+    """A separate, initially empty file system, for one thread.  `Faults` injects errors."""
 
     def __init__(
         self,
@@ -146,16 +146,16 @@ class SimulatedDisk(Faults, WholeFiles):
         super().__init__(random)
         self.capacity_bytes = capacity_bytes
         self.life = 0
-        """Counts restarts: handles of an earlier life are dead."""
+        """Counts restarts: handles from before a restart are invalid."""
         self._wall_ms = wall_ms
         self._on = True
         self._names = SimulatedNames(Folder(self.wall_ms()))
         self._locked: set[str] = set()
 
-    # Power and time travel.
+    # Power loss and snapshots.
 
     def power_loss(self) -> None:
-        """Cut the power: the draw decides what of the unsynced is lost; all calls raise until `restart`."""
+        """Cut the power: a draw decides which unsynced data is lost; all calls raise until `restart`."""
         self.check_power(self.life)
         self._names.lose_power(self._random)
         for content in self._names.files():
@@ -163,22 +163,22 @@ class SimulatedDisk(Faults, WholeFiles):
         self._on = False
 
     def restart(self) -> None:
-        """A new process on the same disk: handles and locks are gone, but data only by a power loss."""
+        """A new process on the same disk: handles and locks are lost, data only after a power loss."""
         self._on = True
         self.life += 1
         self._locked.clear()
 
     def snapshot(self) -> SimulatedNames:
-        """The state now, synced and not, for `restore`.  The bytes are shared, so that this is cheap."""
+        """The current state, synced and unsynced, for `restore`.  The bytes are shared, so this is cheap."""
         return self._names.copy()
 
     def restore(self, snapshot: SimulatedNames) -> None:
-        """Go back to a snapshot, in a new life.  The snapshot can be used again."""
+        """Return to a snapshot, as a new process.  The snapshot can be used again."""
         self._names = snapshot.copy()
         self.restart()
 
     def fork(self, random: Random) -> SimulatedDisk:
-        """A second disk in the same state, with a plan of its own."""
+        """A second disk in the same state, with its own planned faults."""
         twin = SimulatedDisk(random, wall_ms=self._wall_ms, capacity_bytes=self.capacity_bytes)
         twin.operations = self.operations
         twin.restore(self._names)
@@ -250,7 +250,7 @@ class SimulatedDisk(Faults, WholeFiles):
         source, target = places
         moved = source.folder.entries[source.name]
         self._names.change(self.wall_ms(), (target, moved), (source, None))
-        tell_paths(moved, canonical(new))
+        update_paths(moved, canonical(new))
         self.done()
 
     def remove(self, path: str) -> None:
@@ -267,7 +267,7 @@ class SimulatedDisk(Faults, WholeFiles):
             self.done()
 
     def remove_tree(self, path: str) -> None:
-        """One operation for each file and folder, so that power can fail half-way."""
+        """One operation for each file and folder, so that power can fail in between."""
         self.check_power(self.life)
         try:
             folder = self._names.tree.folder(path)
@@ -314,9 +314,9 @@ class SimulatedDisk(Faults, WholeFiles):
 
     def check_power(self, life: int) -> None:
         if not self._on:
-            raise PowerLost("the power is off: restart() the disk and open everything anew")
+            raise PowerLost("the power is off: restart() the disk and reopen everything")
         if life != self.life:
-            raise PowerLost("this handle is of a process that is gone: open the file anew")
+            raise PowerLost("this handle belongs to a process that has ended: reopen the file")
 
     def look(self, kind: Kind, path: str) -> None:
         """An operation that changes nothing: it can fail and take time."""
@@ -326,7 +326,7 @@ class SimulatedDisk(Faults, WholeFiles):
     def unlock(self, path: str) -> None:
         self._locked.discard(path)
 
-    def room_for(self, content: SimulatedContent, offset: int, length: int) -> int:
+    def space_for(self, content: SimulatedContent, offset: int, length: int) -> int:
         """How many of these bytes can be written before the disk is full."""
         if self.capacity_bytes is None:
             return length

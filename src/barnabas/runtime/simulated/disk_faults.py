@@ -1,7 +1,7 @@
-"""What goes wrong on the simulated disk, and when.
+"""Faults of the simulated disk.
 
-What lives here: the count and journal of operations, planned faults, delays, and the moment of power loss.
-What may not: the content of files, and what of it a power loss leaves (simulated_file, simulated_disk).
+Contains the count and journal of operations, planned faults, delays, and the moment of power loss.  The
+content of files, and what of it survives a power loss, belongs in simulated.file and simulated.disk.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import NamedTuple
 from barnabas.runtime.random import Random
 
 JOURNAL_MAX = 100_000
-"""Operations remembered; the oldest go first."""
+"""Operations kept in the journal; the oldest are dropped first."""
 
 FAULTS_MAX = 1_000
-"""Faults and delays planned at a time."""
+"""Maximum number of planned faults and delays."""
 
 
 class PowerLost(BaseException):
     """The machine is off.
 
-    Not an Exception: no handler of the code under test may take it for an error it can deal with.
+    Not an Exception: no handler of the code under test may treat it as an error it can handle.
     """
 
 
@@ -61,7 +61,7 @@ SYNCS = frozenset({Kind.SYNC, Kind.SYNC_FOLDER})
 
 
 class Operation(NamedTuple):
-    """One line of the journal."""
+    """One entry of the journal."""
 
     number: int
     kind: Kind
@@ -70,7 +70,7 @@ class Operation(NamedTuple):
 
 
 class Fault:
-    """An error that some operations will meet."""
+    """An error that some operations will raise."""
 
     __slots__ = ("_kinds", "_path", "_skip", "_times", "code", "kept_bytes")
 
@@ -89,7 +89,7 @@ class Fault:
         return self._times <= 0
 
     def meets(self, kind: Kind, path: str) -> bool:
-        """True when this operation shall fail; counts it."""
+        """True when this operation must fail; counts it."""
         if kind not in self._kinds or self._times <= 0 or not self._path.match(path):
             return False
         if self._skip > 0:
@@ -103,7 +103,7 @@ class Fault:
 
 
 class Delay(NamedTuple):
-    """How long some operations take."""
+    """The duration of some operations."""
 
     delay_ms: int
     kinds: frozenset[Kind]
@@ -111,19 +111,20 @@ class Delay(NamedTuple):
 
 
 class Faults(ABC):
-    """Every operation of a simulated disk passes here: `begin`, its effect, and `done` if it is a change."""
+    """Every operation of a simulated disk calls `begin`, then has its effect, and calls `done` if it is a
+    change."""
 
     def __init__(self, random: Random) -> None:
         self.operations = 0
         self.journal: deque[Operation] = deque(maxlen=JOURNAL_MAX)
         self.read_only = False
-        """True: every change is refused with EROFS."""
+        """True: every change fails with EROFS."""
         self.on_operation: Callable[[Operation], None] | None = None
-        """Told of every change once it took effect."""
+        """Called after every change."""
         self.on_delay: Callable[[int], None] | None = None
-        """Told how many milliseconds an operation takes, for a simulated clock."""
+        """Called with the duration of an operation in milliseconds, for a simulated clock."""
         self.on_sync: Callable[[Kind, str], None] | None = None
-        """Told before each sync: who waits for the device?"""
+        """Called before each sync, to find syncs on an event loop."""
         self._random = random
         self._faults: list[Fault] = []
         self._delays: list[Delay] = []
@@ -144,7 +145,7 @@ class Faults(ABC):
         times: int = 1,
         kept_bytes: int = 0,
     ) -> None:
-        """Let the nth operation from now (1 is the next) of these kinds and paths fail, for some `times`.
+        """Make the nth operation from now (1 is the next) of these kinds and paths fail, for some `times`.
 
         A failing write first writes `kept_bytes`.  A failing sync loses what it could not write.
         """
@@ -153,7 +154,7 @@ class Faults(ABC):
         self._faults.append(Fault(nth, code, kinds, path, times, kept_bytes))
 
     def slow(self, delay_ms: int, *, kinds: Collection[Kind] = frozenset(Kind), path: str = "*") -> None:
-        """Report so many milliseconds to `on_delay` for each such operation."""
+        """Report this many milliseconds to `on_delay` for each such operation."""
         _refuse_too_many(len(self._delays))
         self._delays.append(Delay(delay_ms, frozenset(kinds), re.compile(fnmatch.translate(path))))
 
@@ -163,14 +164,14 @@ class Faults(ABC):
         self._crash_with_effect = self._random.integer(0, 1) == 1 if with_effect is None else with_effect
 
     def clear_faults(self) -> None:
-        """Forget all that was planned."""
+        """Remove all planned faults."""
         self._faults.clear()
         self._delays.clear()
         self._crash_at = None
         self.read_only = False
 
     def begin(self, kind: Kind, path: str, length: int = 0) -> Fault | None:
-        """Number the operation; the fault it meets, if any, for the caller to raise after a part of it."""
+        """Number the operation; returns its fault, if any, for the caller to raise after a part of it."""
         if self._delays:
             self._delay(kind, path)
         if self.on_sync is not None and kind in SYNCS:

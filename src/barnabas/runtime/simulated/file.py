@@ -1,11 +1,12 @@
-"""The content of a simulated file: what programs see, and what the platter may hold if power fails now.
+"""The content of a simulated file: what programs see, and what the device may hold if power fails now.
 
-What lives here: pages, what they were at the last sync, and the draw of what survives.  What may not: names
-and folders (simulated_disk), and when things fail (disk_faults).
+Contains pages, their state at the last sync, and the draw of what survives.  Names and folders belong in
+simulated.names, faults in simulated.disk_faults.
 
 The model is that of a page cache above a device: a page of 4,096 bytes that was changed since the last sync
-may have been written or not, or torn at sectors of 512 bytes.  The length is written apart from the pages, so
-a file may be long enough and yet hold zeroes.  A cut that was not synced may be undone.  Only a sync is sure.
+may have been written or not, or torn at sectors of 512 bytes.  The length is written separately from the
+pages, so a file may be long enough and yet contain zeroes.  An unsynced truncation may be undone.  Only
+synced data is certain to survive.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ SECTOR_BYTES = 512
 _SECTORS = PAGE_BYTES // SECTOR_BYTES
 
 SIZES_MAX = 64
-"""Sizes remembered since the last sync: an end between two writes is likelier than one within."""
+"""Sizes remembered since the last sync: an end between two writes is likelier than one within a write."""
 
 
 class Survival(enum.IntEnum):
-    """How a file fares that was changed since its last sync; drawn for each file."""
+    """What survives of a file that was changed since its last sync; drawn for each file."""
 
     NOTHING = 0
     EVERYTHING = 1
@@ -34,7 +35,7 @@ class Survival(enum.IntEnum):
 
 
 class SimulatedContent:
-    """One file.  `data` is what programs see; the rest is what it takes to go back."""
+    """One file.  `data` is what programs see; the other attributes allow going back."""
 
     __slots__ = (
         "_least_size",
@@ -53,19 +54,19 @@ class SimulatedContent:
         self.modified_ms = modified_ms
         self.data = bytearray()
         self._shared = False
-        """True when a copy uses the same bytearray: then it is replaced before it is changed."""
+        """True when a copy shares the bytearray: then it is copied before it is changed."""
         self._old_pages: dict[int, bytes] = {}
         """Pages changed since the last sync, as they were then (empty beyond its end)."""
         self._lost: set[int] = set()
-        """Those of them that a failed sync gave up: no later sync writes them."""
+        """Pages dropped by a failed sync: no later sync writes them."""
         self._synced_size = 0
         self._least_size = 0
-        """The least size since the last sync: what lay beyond was cut at some time."""
+        """The smallest size since the last sync: everything beyond was truncated at some time."""
         self._sizes: deque[int] = deque(maxlen=SIZES_MAX)
-        """Sizes that the file had since the last sync, the latest."""
+        """The latest sizes of the file since the last sync."""
 
     def copy(self) -> SimulatedContent:
-        """An independent twin; the bytes are shared until one of the two is written to."""
+        """An independent copy; the bytes are shared until one of the two is changed."""
         twin = SimulatedContent(self.path, self.modified_ms)
         twin.data = self.data
         twin._shared = self._shared = True
@@ -105,7 +106,7 @@ class SimulatedContent:
         self._sizes.append(size)
 
     def sync(self) -> None:
-        """Everything is on the platter now, but for what an earlier failure gave up."""
+        """Everything is durable now, except for pages dropped by an earlier failure."""
         size = len(self.data)
         self._lost = {page for page in self._lost if page * PAGE_BYTES < size}
         self._old_pages = {page: self._old_pages[page][: size - page * PAGE_BYTES] for page in self._lost}
@@ -113,14 +114,14 @@ class SimulatedContent:
         self._sizes.clear()
 
     def fail_sync(self) -> None:
-        """As Linux does it: changed pages are marked clean though they were not written.
+        """As on Linux: changed pages are marked clean although they were not written.
 
-        Programs go on seeing them, and a later sync succeeds without writing them.
+        Programs still see them, and a later sync succeeds without writing them.
         """
         self._lost.update(self._old_pages)
 
     def lose_power(self, random: Random) -> None:
-        """Become what the platter holds; what survives is drawn."""
+        """Become what the device holds; what survives is drawn."""
         if self.is_synced:
             return
         survival = Survival(random.integer(0, 3))
@@ -138,7 +139,8 @@ class SimulatedContent:
             self._become(survivor)
 
     def _some_pages(self, random: Random) -> bytearray:
-        """Each changed page is there, not there or torn; an unsynced cut and the new length may be undone."""
+        """Each changed page is present, missing or torn; an unsynced truncation or the new length may be
+        undone."""
         if self._least_size < self._synced_size and random.integer(0, 1) == 0:
             survivor = self._synced()
             limit = self._least_size
@@ -153,7 +155,7 @@ class SimulatedContent:
         return survivor
 
     def _some_size(self, random: Random) -> int:
-        """An end that the file may have got since its latest cut: between two writes, or within one."""
+        """A possible end of the file since its latest truncation: between two writes, or within one."""
         if random.integer(0, 1) == 0:
             return random.integer(self._least_size, len(self.data))
         ends = [size for size in self._sizes if self._least_size <= size <= len(self.data)]
@@ -165,7 +167,7 @@ class SimulatedContent:
             self._shared = False
 
     def _remember(self, start: int, end: int) -> None:
-        """Keep what the platter has of the pages from start to end, before they change."""
+        """Save the device's version of the pages from start to end, before they change."""
         for page in range(start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
             if page not in self._old_pages:
                 position = page * PAGE_BYTES
@@ -184,14 +186,14 @@ class SimulatedContent:
         return content
 
     def _after_cut(self, size: int) -> bytearray:
-        """What was synced and never cut since, at a new length."""
+        """What was synced and never truncated since, at a new length."""
         content = self._synced()
         del content[min(size, self._least_size) :]
         content.extend(bytes(size - len(content)))
         return content
 
     def _write_page(self, survivor: bytearray, page: int, sectors: int = 2**_SECTORS - 1) -> None:
-        """Put the sectors of a changed page that the device has written, as far as the survivor reaches."""
+        """Copy the sectors of a changed page that the device has written, up to the survivor's length."""
         if page in self._lost:
             return
         for sector in range(_SECTORS):

@@ -1,7 +1,7 @@
-"""What goes wrong between simulated nodes: loss, delay, repetition, reordering, partitions.
+"""Faults between simulated nodes: loss, delay, duplication, reordering, partitions.
 
-What lives here: the state of every link, and messages.  What may not: byte streams (see
-`simulated_network`, which asks here whether bytes may pass) and who the nodes are.
+Contains the state of every link, and messages.  Byte streams belong in `simulated.streams`, which checks here
+whether bytes may pass.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from barnabas.runtime.simulated.agenda import Agenda
 
 @dataclass(slots=True)
 class LinkFaults:
-    """How bad the network is.  Chances are from 0 to 1; delays differ, so messages overtake each other."""
+    """Quality of the network.  Probabilities are from 0 to 1; delays vary, so messages overtake each
+    other."""
 
     loss: float = 0.0
     duplicate: float = 0.0
-    # This share of messages takes up to `late_ns` instead of `max_delay_ns`.
+    # This fraction of messages takes up to `late_ns` instead of `max_delay_ns`.
     late: float = 0.0
     min_delay_ns: int = 100_000
     max_delay_ns: int = 2 * NS_PER_MS
@@ -29,21 +30,21 @@ class LinkFaults:
 
     @classmethod
     def draw(cls, random: SeededRandom) -> LinkFaults:
-        """Each seed gets a network of its own: often good, sometimes very bad (as in swarm testing)."""
+        """Each seed has its own network: often good, sometimes very bad (as in swarm testing)."""
 
-        def chance(worst: float) -> float:
+        def probability(worst: float) -> float:
             return worst * random.fraction() if random.fraction() < 0.5 else 0.0
 
         return cls(
-            loss=chance(0.3),
-            duplicate=chance(0.3),
-            late=chance(0.2),
+            loss=probability(0.3),
+            duplicate=probability(0.3),
+            late=probability(0.2),
             max_delay_ns=random.integer(1, 20) * NS_PER_MS,
         )
 
 
 class Links:
-    """All links between nodes, each direction by itself."""
+    """All links between nodes, each direction separately."""
 
     def __init__(
         self, agenda: Agenda, random: SeededRandom, deliver: Callable[[int, int, object], None]
@@ -85,12 +86,12 @@ class Links:
         return (sender, to) in self._blocked
 
     def block(self, sender: int, to: int) -> None:
-        """Nothing passes in this direction; the other is left as it is."""
+        """Block this direction; the other is unchanged."""
         self._agenda.note(f"block {sender}>{to}")
         self._blocked.add((sender, to))
 
     def partition(self, *groups: Collection[int]) -> None:
-        """Nothing passes between nodes of different groups."""
+        """Block all links between nodes of different groups."""
         for group in groups:
             for other in groups:
                 if other is not group:
@@ -99,6 +100,6 @@ class Links:
                             self.block(sender, to)
 
     def heal(self) -> None:
-        """Everything passes again, as well as the faults allow."""
+        """Unblock everything; the faults remain."""
         self._agenda.note("heal")
         self._blocked.clear()

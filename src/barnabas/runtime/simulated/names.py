@@ -1,11 +1,11 @@
 """Names on the simulated disk, and which of them survive a power loss.
 
-What lives here: the folders, their changes that are not synced, and how to undo those.  What may not: the
-bytes of files (simulated_file), errors and the Disk interface (simulated_disk).
+Contains the folders, their unsynced changes, and how to undo those.  The bytes of files belong in
+simulated.file, errors and the Disk interface in simulated.disk.
 
-Names follow POSIX at its strictest: a create, rename or removal is sure only once its folder is synced, and a
-synced name in a folder whose own name was not synced is out of reach.  Of what was not synced in a folder a
-prefix in order survives, as a journaling file system leaves it.  A rename between folders is atomic.
+Names follow POSIX at its strictest: a create, rename or removal is durable only once its folder is synced,
+and a synced name in a folder whose own name was not synced is unreachable.  Of the unsynced changes in a
+folder a prefix survives, as on a journaling file system.  A rename between folders is atomic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Entry = SimulatedContent | SimulatedFolder
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """What stood in one place before; None for nothing."""
+    """The previous entry of a name; None if it was free."""
 
     folder: SimulatedFolder
     name: str
@@ -31,11 +31,11 @@ class NameChange:
 
 
 NameOperation = tuple[NameChange, ...]
-"""Changes of names that happen together or not at all."""
+"""Changes of names that happen atomically."""
 
 
 class SimulatedNames:
-    """The tree as programs see it, and what it takes to go back."""
+    """The tree as programs see it, and the changes that a power loss may undo."""
 
     __slots__ = ("_unsynced", "tree")
 
@@ -44,7 +44,7 @@ class SimulatedNames:
         self._unsynced: list[NameOperation] = []
 
     def change(self, wall_ms: int, *changes: tuple[Place[SimulatedContent], Entry | None]) -> None:
-        """Put entries in places (None empties one), all together."""
+        """Set the entries of names (None removes one), atomically."""
         self._unsynced.append(
             tuple(NameChange(place.folder, place.name, place.entry) for place, _ in changes)
         )
@@ -53,20 +53,20 @@ class SimulatedNames:
             place.folder.modified_ms = wall_ms
 
     def sync(self, folder: SimulatedFolder) -> None:
-        """Make the changes in this folder lasting."""
-        # A rename between folders is atomic: it takes with it what happened before in the other folder.
+        """Make the changes in this folder durable."""
+        # A rename between folders is atomic: it includes the earlier changes in the other folder.
         needed = {id(folder)}
-        left: list[NameOperation] = []
+        unsynced: list[NameOperation] = []
         for operation in reversed(self._unsynced):
             folders = {id(change.folder) for change in operation}
             if folders & needed:
                 needed |= folders
             else:
-                left.append(operation)
-        self._unsynced = left[::-1]
+                unsynced.append(operation)
+        self._unsynced = unsynced[::-1]
 
     def lose_power(self, random: Random) -> None:
-        """Of each folder's unsynced operations keep all, none or a prefix; undo the rest, latest first."""
+        """Keep all, none or a prefix of each folder's unsynced operations; undo the others, latest first."""
         survival = Survival(random.integer(0, 3))
         stopped: set[int] = set()
         undone: list[NameOperation] = []
@@ -82,14 +82,14 @@ class SimulatedNames:
             for change in operation:
                 _put(change.folder, change.name, change.before)
         self._unsynced.clear()
-        tell_paths(self.tree.root, "")
+        update_paths(self.tree.root, "")
 
     def files(self) -> Iterator[SimulatedContent]:
         """Every file, in the order of names: a draw for each must depend on nothing else."""
         return _files_below(self.tree.root)
 
     def copy(self) -> SimulatedNames:
-        """An independent twin: every folder and file copied once, however often it is named."""
+        """An independent copy: every folder and file is copied once, however often it is named."""
         twins = _Twins()
         twin = SimulatedNames(twins.folder(self.tree.root))
         twin._unsynced = [tuple(map(twins.change, operation)) for operation in self._unsynced]
@@ -125,11 +125,11 @@ class _Twins:
         return NameChange(self.folder(change.folder), change.name, before)
 
 
-def tell_paths(entry: Entry, path: str) -> None:
-    """Let handles know what their files are called now."""
+def update_paths(entry: Entry, path: str) -> None:
+    """Set the current paths of the files, which handles show."""
     if isinstance(entry, Folder):
         for name, below in entry.entries.items():
-            tell_paths(below, f"{path}/{name}")
+            update_paths(below, f"{path}/{name}")
     else:
         entry.path = path
 

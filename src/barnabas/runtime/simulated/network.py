@@ -1,7 +1,7 @@
 """The simulated twin of the network: listening and connecting between simulated nodes.
 
-What lives here: names, ports, and the way to a connection.  What may not: how bytes travel
-(`simulated_streams`) and what a connection does with them (`connection`, the same as in production).
+Contains names, ports, and establishing a connection.  The transfer of bytes belongs in `simulated.streams`,
+and what a connection does with them in `connection`, the same as in production.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FIRST_EPHEMERAL_PORT = 49_152
 
 
 def host_name(node_id: int) -> str:
-    """The name under which a node is reached."""
+    """The host name of a node."""
     return f"node{node_id}"
 
 
 class Internet:
-    """Which hosts there are, and who listens where."""
+    """All hosts and listeners."""
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
@@ -78,7 +78,7 @@ class SimulatedNetwork:
     def listen(
         self, host: str, port: int, on_connection: Callable[[Address], StreamHandler | None]
     ) -> SimulatedListener:
-        """The host is always this node's own; an empty one says the same."""
+        """The host is always this node's own; an empty one means the same."""
         own = host_name(self._host.id)
         if host not in ("", own):
             raise os_error(errno.EADDRNOTAVAIL)
@@ -93,7 +93,7 @@ class SimulatedNetwork:
         attempt = _Attempt(self, handler, local, Address(host, port))
         deadline_ns = self._host.clock.monotonic_ns() + self._limits.connect_timeout_ms * NS_PER_MS
         self._host.timers.set(attempt, deadline_ns, attempt.time_out)
-        attempt.knock_later(self.internet.streams.links.delay_ns())
+        attempt.try_after(self.internet.streams.links.delay_ns())
 
     def close(self) -> None:
         self._close_listeners()
@@ -105,13 +105,14 @@ class SimulatedNetwork:
         wire.connection = StreamConnection(wire, handler, self._around, local, peer)
         wire.connection.start()
 
-    def drop(self, *, tell_peers: bool) -> None:
-        """The process is gone: nobody here hears anything any more.  A machine without power tells nobody."""
+    def drop(self, *, notify_peers: bool) -> None:
+        """The process has ended: its handlers are not called any more.  A machine without power notifies no
+        one."""
         self._close_listeners()
         for wire in self.internet.streams.wires_of(self._host.id):
             wire.drop()
             self.internet.streams.forget(wire)
-            if tell_peers:
+            if notify_peers:
                 wire.reset_peer_later()
         self._around = self._new_context()
 
@@ -132,7 +133,7 @@ class SimulatedNetwork:
 
 
 class _Attempt:
-    """One call of `connect`: knock until someone answers or the time is over."""
+    """One call of `connect`: tries until the peer responds or the timeout expires."""
 
     def __init__(
         self, network: SimulatedNetwork, handler: StreamHandler, local: Address, peer: Address
@@ -147,14 +148,14 @@ class _Attempt:
         self._peer = peer
         self._over = False
 
-    def knock_later(self, delay_ns: int) -> None:
-        self._streams.agenda.after(delay_ns, self._knock)
+    def try_after(self, delay_ns: int) -> None:
+        self._streams.agenda.after(delay_ns, self._try)
 
     def time_out(self) -> None:
         self._over = True
         self._handler.closed(CloseReason.CONNECT_TIMED_OUT, None)
 
-    def _knock(self) -> None:
+    def _try(self) -> None:
         if self._over or not self._is_alive():
             return
         target = self._internet.hosts.get(self._peer.host)
@@ -163,7 +164,7 @@ class _Attempt:
             return
         here, there = self._host.id, target.id
         if not target.is_up or not self._streams.passes(here, there) or not self._streams.passes(there, here):
-            self.knock_later(RETRANSMIT_NS)
+            self.try_after(RETRANSMIT_NS)
             return
         listener = self._internet.listeners.get(self._peer)
         if listener is None:
@@ -178,7 +179,7 @@ class _Attempt:
         if self._over or not self._is_alive():
             return
         if not listener.is_accepting:
-            self.knock_later(RETRANSMIT_NS)
+            self.try_after(RETRANSMIT_NS)
             return
         handler = listener.on_connection(self._local)
         near, far = self._streams.wire(self._host), self._streams.wire(listener.network.host)

@@ -1,10 +1,10 @@
 """Simulated byte streams: wires that deliver in order, in pieces of any size, late, or not at all.
 
-What lives here: what TCP does, as far as programs can see it.  What may not: listening and connecting (see
-`simulated_network`) and what a connection does with its bytes (`connection`, the same as in production).
+Contains the behaviour of TCP as far as programs can observe it.  Listening and connecting belong in
+`simulated.network`, and what a connection does with its bytes in `connection`, the same as in production.
 
-What is lost is sent again, so loss is delay; while a link is blocked nothing moves; a peer that lost its
-power is silent until it is back and then answers with a reset.
+Lost data is retransmitted, so loss means delay; nothing passes while a link is blocked; a peer that lost its
+power is silent until it is back and then responds with a reset.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.agenda import Agenda
 from barnabas.runtime.simulated.links import Links
 
-# What may be on its way in one direction before the sender has to wait.
+# Bytes that may be in flight in one direction before the sender has to wait.
 WINDOW_BYTES = 64 << 10
-# A lost or blocked piece is tried again after this long.
+# A lost or blocked piece is retransmitted after this delay.
 RETRANSMIT_NS = 200_000_000
-# After so many tries of one piece the stream counts as broken.
+# After this many retransmissions of one piece the stream is considered broken.
 MAX_RETRANSMITS = 50
 
 
 class Host(Protocol):
-    """The node a network belongs to, as far as it matters here."""
+    """The node that a network belongs to."""
 
     id: int
     is_up: bool
-    # Counts boots and crashes: what was begun in an earlier life is void.
+    # Counts boots and crashes: actions begun before the last one are void.
     life: int
 
     @property
@@ -58,21 +58,21 @@ class SimulatedWire:
         self.connection: StreamConnection | None = None
         self._streams = streams
         self._peer: SimulatedWire | None = None
-        # Pieces on their way to the peer; an empty one says that nothing more will come.
+        # Pieces in flight to the peer; an empty one marks the end of the stream.
         self._under_way: deque[tuple[int, bytes]] = deque()
         self._under_way_bytes = 0
         self._retransmits = 0
         self._inbox = bytearray()
         self._ended = False
         self._reset = False
-        self._wanted = 0
+        self._mask = 0
         self._report_due = False
 
     def join(self, peer: SimulatedWire) -> None:
         self._peer = peer
 
     def fileno(self) -> int:
-        """There is no descriptor: whoever would send a file by it copies instead."""
+        """There is no descriptor: slices of files are copied instead."""
         return -1
 
     def recv_into(self, buffer: memoryview) -> int:
@@ -92,11 +92,11 @@ class SimulatedWire:
     def send(self, data: Buffer) -> int:
         if self._reset:
             raise os_error(errno.ECONNRESET)
-        room = self._room()
-        if not room:
+        space = self._space()
+        if not space:
             raise BlockingIOError
-        size = min(len(data), room)
-        # Sometimes a part only: callers must cope with it.
+        size = min(len(data), space)
+        # Sometimes only a part: callers must handle it.
         count = size if self._streams.random.fraction() < 0.5 else self._streams.random.integer(1, size)
         self._depart(bytes(data[:count]))
         return count
@@ -105,11 +105,11 @@ class SimulatedWire:
         return self.send(b"".join(buffers))
 
     def want(self, mask: int) -> None:
-        self._wanted = mask
+        self._mask = mask
         self._report_later()
 
     def close(self) -> None:
-        """Our end is gone; what is under way still arrives."""
+        """Close our end; pieces in flight still arrive."""
         if self.is_open:
             self.is_open = False
             self._streams.forget(self)
@@ -117,7 +117,7 @@ class SimulatedWire:
                 self._depart(b"")
 
     def drop(self) -> None:
-        """The process is gone, with all that was under way."""
+        """The process has ended, and pieces in flight are lost."""
         self.is_open = False
         self._under_way.clear()
 
@@ -128,13 +128,13 @@ class SimulatedWire:
         self._report_later()
 
     def reset_peer_later(self) -> None:
-        """Tell the other end that nobody is here any more."""
+        """Reset the other end, unless the link is blocked."""
         if self._peer is not None and not self._streams.links.is_blocked(self.host.id, self._peer.host.id):
             self._streams.agenda.after(self._streams.links.delay_ns(), self._peer.reset)
 
-    # ------------------------------------------------------------------------------------------- under way
+    # ------------------------------------------------------------------------------------------- in flight
 
-    def _room(self) -> int:
+    def _space(self) -> int:
         peer = self._peer
         return WINDOW_BYTES - self._under_way_bytes - (len(peer._inbox) if peer is not None else 0)
 
@@ -146,7 +146,7 @@ class SimulatedWire:
             self._streams.agenda.set((self, "arrive"), arrival_ns, self._arrive)
 
     def _arrive(self) -> None:
-        """The first piece under way is there, unless the link swallowed it; the others wait behind it."""
+        """The first piece in flight arrives, unless the link dropped it; the others wait behind it."""
         peer = self._peer
         if not self._under_way or peer is None:
             return
@@ -179,8 +179,8 @@ class SimulatedWire:
 
     def _ready(self) -> int:
         readable = READ if self._inbox or self._ended or self._reset else 0
-        writable = WRITE if self._reset or self._room() > 0 else 0
-        return (readable | writable) & self._wanted
+        writable = WRITE if self._reset or self._space() > 0 else 0
+        return (readable | writable) & self._mask
 
     def _report_later(self) -> None:
         if self.is_open and not self._report_due and self._ready():
@@ -209,7 +209,7 @@ class Streams:
         self._wires: dict[SimulatedWire, None] = {}
 
     def passes(self, sender: int, to: int) -> bool:
-        """Does a piece get through now?"""
+        """Whether a piece gets through now."""
         if self.links.is_blocked(sender, to):
             return False
         return self.random.fraction() >= self.links.faults.loss
@@ -225,14 +225,14 @@ class Streams:
     def wires_of(self, node_id: int) -> list[SimulatedWire]:
         return [wire for wire in self._wires if wire.host.id == node_id]
 
-    def cut(self, one: int, other: int) -> None:
-        """Break every stream between two nodes: both ends hear of it at once."""
+    def cut(self, first: int, second: int) -> None:
+        """Break every stream between two nodes: both ends notice at once."""
         for wire in list(self._wires):
             peer = wire._peer
-            if peer is not None and {wire.host.id, peer.host.id} == {one, other}:
+            if peer is not None and {wire.host.id, peer.host.id} == {first, second}:
                 wire.reset()
 
 
 def os_error(code: int) -> OSError:
-    """As the operating system would raise it."""
+    """The error that the operating system would raise."""
     return OSError(code, os.strerror(code))

@@ -1,7 +1,8 @@
-"""The simulated world: nodes, virtual time, faults, and checks after every event; a seed decides all of it.
+"""The simulated world: nodes, virtual time, faults, and checks after every event; a seed determines all of
+it.
 
-What lives here: the life of nodes.  What may not: what runs on them, and which faults come when (a scenario's
-business).  A node offers the same doors as production does: clock, random, disk, timers, workers, network.
+Contains the lifecycle of nodes.  Programs on them and the schedule of faults belong in a scenario.  A node
+has the same interfaces as in production: clock, random, disk, timers, workers, network.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from barnabas.runtime.simulated.streams import Streams
 
 Action = Callable[[], None]
 
-# A world that has not come to its end by then is taken for stuck.
+# A world that has not ended after this many events is considered stuck.
 MAX_EVENTS = 1_000_000
-# Work on a worker takes up to this long to start, and its result as long to be told.
+# Work on a worker starts after up to this delay, and its result is delivered after as long.
 MAX_WORKER_DELAY_NS = 1_000_000
 
 
 class InvariantError(AssertionError):
-    """Something that must always hold did not."""
+    """An invariant was violated."""
 
 
 class Program(Protocol):
-    """What runs on a node and hears its messages; an `Executor`, in most cases."""
+    """The program of a node, which receives its messages; usually an `Executor`."""
 
     def step(self, event: Event, /) -> None: ...
 
@@ -45,7 +46,7 @@ Boot = Callable[["Node"], Program | None]
 
 
 class Node:
-    """One machine: its doors, and its lives from boot to crash."""
+    """One machine: its interfaces, and its lifecycle from boot to crash."""
 
     def __init__(self, world: World, node_id: int, boot: Boot) -> None:
         self.world = world
@@ -68,7 +69,7 @@ class Node:
         self._slowness_ns = 0
 
     def send(self, to: int, message: object) -> None:
-        """A message to another node, through whatever the network does to it."""
+        """Send a message to another node, subject to the faults of the network."""
         self.world.links.send(self.id, to, message)
 
     def after(self, delay_ns: int, action: Action) -> None:
@@ -76,7 +77,7 @@ class Node:
         self.world.agenda.after(delay_ns, partial(self.enter, self.life, action))
 
     def enter(self, life: int, action: Action) -> None:
-        """Run an action of that life; if power fails in it, the node goes down."""
+        """Run an action of that life; if power fails during it, the node goes down."""
         if life != self.life or not self.is_up:
             return
         if self.world.now_ns < self._busy_until_ns:
@@ -87,7 +88,7 @@ class Node:
             with self.on_loop(is_on_loop=True):
                 action()
         except PowerLost as loss:
-            self._down(f"power lost: {loss}", tell_peers=False)
+            self._down(f"power lost: {loss}", notify_peers=False)
         self._busy_until_ns = self.world.now_ns + self.take_slowness_ns()
 
     @contextlib.contextmanager
@@ -104,11 +105,11 @@ class Node:
             raise InvariantError(f"n{self.id}: {kind} of {path} on the loop, which serves nobody meanwhile")
 
     def halt(self, error: BaseException) -> None:
-        """The program gives up (an executor's `on_failure`): the process ends, the machine stays on."""
-        self._down(f"halted: {error!r}", tell_peers=True)
+        """The program fails (an executor's `on_failure`): the process ends, the machine stays on."""
+        self._down(f"halted: {error!r}", notify_peers=True)
 
     def start(self) -> None:
-        """Boot on what the disk holds."""
+        """Boot from the state of the disk."""
         self.disk.restart()
         self.life += 1
         self.is_up = True
@@ -117,28 +118,28 @@ class Node:
         self.enter(self.life, self._run_boot)
 
     def crash(self, *, power_loss: bool) -> None:
-        """End at once.  With power loss the disk loses what was not synced, and peers hear nothing."""
+        """End at once.  With a power loss the disk loses unsynced data, and peers are not notified."""
         if not self.is_up:
             return
         if power_loss:
             self.disk.power_loss()
-        self._down("crash, power lost" if power_loss else "crash", tell_peers=not power_loss)
+        self._down("crash, power lost" if power_loss else "crash", notify_peers=not power_loss)
 
     def _run_boot(self) -> None:
         # Nobody is served before it is up.
         with self.on_loop(is_on_loop=False):
             self.program = self._boot(self)
 
-    def _down(self, why: str, *, tell_peers: bool) -> None:
+    def _down(self, why: str, *, notify_peers: bool) -> None:
         self.world.agenda.note(f"n{self.id} down: {why}")
         self.is_up = False
         self.life += 1
         self.program = None
         self.take_slowness_ns()
-        self.network.drop(tell_peers=tell_peers)
+        self.network.drop(notify_peers=notify_peers)
 
     def take_slowness_ns(self) -> int:
-        """How long the operations of the disk since the last call took: whoever did them waits so long."""
+        """How long the disk operations since the last call took: the caller is delayed by as much."""
         slowness_ns, self._slowness_ns = self._slowness_ns, 0
         return slowness_ns
 
@@ -147,7 +148,7 @@ class Node:
 
 
 class World:
-    """Everything there is, for one seed."""
+    """All nodes and the network between them, for one seed."""
 
     def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
         self.seed = seed
@@ -165,12 +166,13 @@ class World:
         return self.agenda.now_ns
 
     def random_for(self, purpose: str) -> SeededRandom:
-        """Draws of their own: what one part draws does not shift the luck of another."""
+        """A separate random source: draws of one part do not affect another."""
         digest = hashlib.blake2b(f"{self.seed}/{purpose}".encode(), digest_size=8).digest()
         return SeededRandom(int.from_bytes(digest, "big"))
 
     def add_node(self, node_id: int, boot: Boot) -> Node:
-        """A machine, switched on.  `boot` makes its program at every start, from what is on its disk."""
+        """Add a machine and switch it on.  `boot` creates its program at every start, from the state of its
+        disk."""
         node = self.nodes[node_id] = Node(self, node_id, boot)
         node.start()
         return node
@@ -180,7 +182,7 @@ class World:
         self.checkers.append(checker)
 
     def run(self, duration_ns: int | None = None, *, until: Callable[[], bool] | None = None) -> None:
-        """Let events happen until the time is over, `until` holds, or nothing is left to happen."""
+        """Run events until the duration is over, `until` holds, or no events remain."""
         end_ns = None if duration_ns is None else self.now_ns + duration_ns
         agenda, checkers = self.agenda, self.checkers
         for _ in range(MAX_EVENTS):
@@ -231,7 +233,8 @@ class _NodeTimers:
 
 
 class _NodeWorkers:
-    """Slow work: it happens some time later, and its result is told later still; a crash may come between."""
+    """Blocking work: it runs after a delay, and its result is delivered later still; a crash may come
+    between."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
