@@ -398,12 +398,12 @@ def keeps_uncommitted() -> Iterator[None]:
 @planted("metadata: reports what is not committed", scenario="metadata-life")
 def reports_uncommitted() -> Iterator[None]:
     """Publishers hear of everything in the log as soon as something is committed."""
-    healthy = RaftStore._report
+    healthy = RaftStore._commit
 
-    def report(self: RaftStore, high_watermark: int) -> None:
+    def commit(self: RaftStore, high_watermark: int) -> None:
         healthy(self, self.quorum.end_offset)
 
-    with patched(RaftStore, "_report", report):
+    with patched(RaftStore, "_commit", commit):
         yield
 
 
