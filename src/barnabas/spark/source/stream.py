@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.clock import SystemClock
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.offset_reader import OffsetReader
@@ -103,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         least = self._options.min_offsets_per_trigger
         if least is None or self._is_available_now:
             return False
-        now_ms = SystemClock().monotonic_ns() // 1_000_000
+        now_ms = SystemClock().monotonic_ns() // NS_PER_MS
         is_overdue = not self._last_trigger_ms or (
             now_ms - self._last_trigger_ms >= self._options.max_trigger_delay_ms
         )

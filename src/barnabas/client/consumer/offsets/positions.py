@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import CONSUMER_REPLICA
+from barnabas.base.units import NS_PER_MS
 from barnabas.client.admin.records import IsolationLevel, ListedOffset, OffsetSpec, RecordCalls
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import Cluster
@@ -72,7 +73,7 @@ class Positions:
         if self._policy == "latest":
             return int(OffsetSpec.LATEST)
         if self._policy.startswith(BY_DURATION):
-            back_ms = parse_duration_ns(self._policy.removeprefix(BY_DURATION)) // 1_000_000
+            back_ms = parse_duration_ns(self._policy.removeprefix(BY_DURATION)) // NS_PER_MS
             return self._clock.wall_ms() - back_ms
         return None
 
