@@ -40,7 +40,7 @@ async def denials_by_acls(
     for record in rules.records():
         lenient.add(record)
     requester = Who(principal, _ANYWHERE)
-    found = []
+    denials = []
     for kind, name in resources:
         verdict = rules.judge(requester, _NEEDED, _KINDS[kind], name)
         if verdict.allowed:
@@ -51,8 +51,8 @@ async def denials_by_acls(
             why = NO_ACL
         else:
             why = "there are ACLs for it, and none allows it"
-        found.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
-    return found
+        denials.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
+    return denials
 
 
 def _record(number: int, binding: AclBinding) -> AccessControlEntryRecord:
