@@ -34,8 +34,8 @@ from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Rules
 from barnabas.replica.purgatory import Purgatory
-from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.disk.disk import Buffer, Disk
+from barnabas.runtime.loop.callbacks import call_each
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
