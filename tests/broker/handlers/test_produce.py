@@ -435,14 +435,14 @@ def test_the_append_waits_for_the_verification() -> None:
 def test_a_failed_verification_is_returned() -> None:
     world = world_with_topics()
     world.replicas.verifier = coordinator = Coordinator()
-    for code, told in (
+    for code, reported in (
         (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
         (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ):
         waiting = world.ask(produce, transactional(), 11)
         coordinator.answers[-1].set({TopicPartition("orders", 0): code})
-        assert codes(result_of(waiting, 11).responses[0].partition_responses) == [told]
+        assert codes(result_of(waiting, 11).responses[0].partition_responses) == [reported]
     assert not coordinator.asked[-1].may_add
     assert world.log("orders").end_offset == 0
 
