@@ -14,7 +14,6 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import Uuid
 from barnabas.batch.view import BatchView, patch_offsets
 from barnabas.protocol.apis import apis
-from barnabas.protocol.frame import FrameReader, read_request, write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,6 +22,7 @@ from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffs
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
+from tests.frames import FrameReader, read_request, write_response
 
 TOPIC = "scripted"
 TOPIC_ID = Uuid(bytes(15) + b"\x07")

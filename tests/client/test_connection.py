@@ -10,13 +10,13 @@ from barnabas.base.errors import ErrorCode
 from barnabas.client.connection import MAX_RESPONSE_BYTES, ConnectionProtocol
 from barnabas.client.errors import NetworkError, UnsupportedVersionError
 from barnabas.protocol.apis import api_named
-from barnabas.protocol.frame import read_request, write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.primitives import ProtocolError, record_view
 from barnabas.protocol.schema import Message, Versions
+from tests.frames import read_request, write_response
 
 METADATA = MetadataRequest(topics=[])
 NOTHING = MetadataResponse(brokers=[], topics=[])

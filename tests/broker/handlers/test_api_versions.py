@@ -15,10 +15,10 @@ from barnabas.broker.network.routes import Route
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, Image
 from barnabas.protocol.apis import api
-from barnabas.protocol.frame import write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.records.metadata import FeatureLevelRecord
 from tests.broker.worlds.front_world import CLOSED, FakeBroker, Front, call_of
+from tests.frames import write_response
 
 NAMED = ApiVersionsRequest(client_software_name="oracle", client_software_version="1")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.client.admin.calls import AdminCalls, outcome
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.cluster import UnsupportedVersionError
@@ -15,8 +16,6 @@ from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-
-CONSUMER_REPLICA = -1
 
 
 class OffsetSpec(IntEnum):

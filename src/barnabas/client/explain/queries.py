@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.batch.engine.consume import ConsumerRecord
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
@@ -22,7 +23,6 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 
 MIN_ISR = "min.insync.replicas"
-CONSUMER_REPLICA = -1
 # Partitions whose next record is sampled, and the preceding records that show its expected format.
 MAX_SAMPLED = 16
 BEFORE = 5

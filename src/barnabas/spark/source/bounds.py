@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors.base import check
 from barnabas.client.model import TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.spark.source.offsets import EARLIEST, LATEST
-
-CONSUMER_REPLICA = -1
 
 
 async def bounds_of(cluster: Cluster, where: TopicPartition, *, committed_only: bool) -> tuple[int, int]:

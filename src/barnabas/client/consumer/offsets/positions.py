@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.client.admin.records import IsolationLevel, ListedOffset, OffsetSpec, RecordCalls
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.cluster import Cluster
@@ -37,7 +38,6 @@ from barnabas.runtime.clock import Clock
 logger = logging.getLogger(__name__)
 
 BY_DURATION = "by_duration:"
-CONSUMER_REPLICA = -1
 
 Committed = Callable[
     [list[TopicPartition], Deadline], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]
