@@ -92,7 +92,7 @@ def replicated() -> World:
 def fetched(world: World, start: int) -> None:
     hosted = world.replicas.find("orders", 0)
     hosted.follower_fetched(hosted.followers[2], 4, log_start_offset=start, broker_epoch=-1, now_ns=0)
-    world.replicas.room.changed(hosted)
+    world.replicas.purgatory.changed(hosted)
 
 
 def test_the_response_waits_for_every_live_replica() -> None:

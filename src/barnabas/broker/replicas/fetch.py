@@ -98,13 +98,13 @@ class Fetch:
         if self._request.max_wait_ms <= 0 or not self._wanted or self.is_enough(answers):
             return self.response(answers)
         self._reader.may_wait = True  # new records are in the page cache
-        operation = FetchWaiter(self, self._min_bytes - self.found_bytes)
-        room = self._replicas.room
+        operation = DelayedFetch(self, self._min_bytes - self.found_bytes)
+        purgatory = self._replicas.purgatory
         partitions = self._replicas.partitions
         hosted = [partitions[one.topic, one.request.partition] for one in self._wanted]
         deadline_ns = self._replicas.now_ns() + self._request.max_wait_ms * 1_000_000
-        room.wait(operation, hosted, deadline_ns)
-        self._call.on_disconnect = partial(room.forget, operation)
+        purgatory.wait(operation, hosted, deadline_ns)
+        self._call.on_disconnect = partial(purgatory.forget, operation)
         return operation.promise
 
     def _answer_when_warm(self) -> Promise[FetchResponse]:
@@ -255,7 +255,7 @@ class Fetch:
             )
 
 
-class FetchWaiter(DelayedOperation):
+class DelayedFetch(DelayedOperation):
     """A fetch that waits for bytes or an error."""
 
     __slots__ = ("_fetch", "promise")

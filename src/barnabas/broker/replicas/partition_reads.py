@@ -140,7 +140,7 @@ def _read_as_follower(
             broker_epoch=reader.broker_epoch,
             now_ns=replicas.now_ns(),
         ):
-            replicas.room.changed(hosted)
+            replicas.purgatory.changed(hosted)
         replicas.isr_changes.submit(hosted)
     return data
 

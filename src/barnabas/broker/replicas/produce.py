@@ -242,12 +242,12 @@ class Produce:
         return False
 
     def _wait(self, waiting: list[Write], acks: int) -> Promise[ProduceResponse]:
-        operation = AcksWaiter(self, self._replicas, waiting, acks)
+        operation = DelayedProduce(self, self._replicas, waiting, acks)
         deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * 1_000_000
         keys = [write.hosted for write in waiting if write.hosted is not None]
-        room = self._replicas.room
-        room.wait(operation, keys, deadline_ns)
-        self._call.on_disconnect = partial(room.forget, operation)
+        purgatory = self._replicas.purgatory
+        purgatory.wait(operation, keys, deadline_ns)
+        self._call.on_disconnect = partial(purgatory.forget, operation)
         return operation.promise
 
     # Responses
@@ -285,7 +285,7 @@ class Produce:
             )
 
 
-class AcksWaiter(DelayedOperation):
+class DelayedProduce(DelayedOperation):
     """A produce whose records wait for their acknowledgement."""
 
     __slots__ = ("_acks", "_produce", "_replicas", "_writes", "promise")

@@ -74,11 +74,11 @@ class ReplicaManager(PartitionTable):
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
         self.storage.manager.on_offline(self._dir_failed)
-        self.room = Purgatory(timers, at_tick_end)
+        self.purgatory = Purgatory(timers, at_tick_end)
         slots = settings["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(slots, broker.clock, broker.random)
         self.isr_changes = AlterPartitionManager(
-            broker, self.broker_id, timers, at_tick_end, self.room.changed
+            broker, self.broker_id, timers, at_tick_end, self.purgatory.changed
         )
         self.assignments = DirAssignments(broker, self.broker_id, timers, at_tick_end)
         self.producer_ids = ProducerIds(broker, self.broker_id)
@@ -132,7 +132,7 @@ class ReplicaManager(PartitionTable):
         self.isr_changes.stop()
         self.assignments.stop()
         self.moves.stop()
-        self.room.close()
+        self.purgatory.close()
         for partition in self.partitions.values():
             partition.lose_log()
         self.partitions.clear()
@@ -238,7 +238,7 @@ class ReplicaManager(PartitionTable):
             logger.exception("%s: a listener failed when it went offline", partition.name)
 
     def _changed(self, partition: Hosted) -> None:
-        self.room.changed(partition)
+        self.purgatory.changed(partition)
         call_each(partial(listener, partition) for listener in self.on_changed)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
@@ -330,7 +330,7 @@ class ReplicaManager(PartitionTable):
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
         if partition.is_leader and partition.advance(self.now_ns()):
-            self.room.changed(partition)
+            self.purgatory.changed(partition)
 
     # Appending
 
@@ -372,11 +372,11 @@ class ReplicaManager(PartitionTable):
             self.storage.flush(log, log.active.base_offset)
         if partition.followers:
             # Followers see the records now, consumers when the high watermark has passed them.
-            self.room.arrived(partition, size)
+            self.purgatory.arrived(partition, size)
             if partition.advance(self.now_ns()):
-                self.room.changed(partition)
+                self.purgatory.changed(partition)
         elif partition.advance(0):
-            self.room.arrived(partition, size)
+            self.purgatory.arrived(partition, size)
 
     def answer_to(self, partition: Hosted, acks: int, required_offset: int) -> ErrorCode | None:
         """Returns the result of a produce whose records end before this offset; None if it must wait."""
@@ -396,7 +396,7 @@ class ReplicaManager(PartitionTable):
         partition = self.partitions.get((log.topic, log.partition))
         if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
             partition.advance(self.now_ns())
-            self.room.changed(partition)
+            self.purgatory.changed(partition)
 
     # Deleting records
 
