@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.coordinators.coordinators import Coordinators
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.coordinators.transactions import Transactions
@@ -61,7 +62,6 @@ logger = logging.getLogger(__name__)
 DRAIN_MS = 5_000
 # How long a controlled shutdown may take before the broker stops anyway (as in Apache Kafka).
 CONTROLLED_SHUTDOWN_MS = 5 * 60 * 1_000
-_MS = 1_000_000
 
 
 class Loop(Protocol):
@@ -359,7 +359,7 @@ class Broker:
         done: Promise[None] = Promise()
         self._is_stopping = True
         timers = self._loop.timers
-        deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * _MS
+        deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * NS_PER_MS
         timers.set((self, "let go"), deadline_ns, self.lifecycle.stop)
         if self._failure is not None or not self.settings["controlled.shutdown.enable"]:
             self.lifecycle.stop()
@@ -370,7 +370,7 @@ class Broker:
         self._loop.timers.cancel((self, "let go"))
         if self._coordinators is not None:
             self._coordinators.stop()  # waiting members look for the new coordinator
-        deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * _MS
+        deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * NS_PER_MS
         listeners = list(self._listeners.values())
         drain_all(listeners, deadline_ns, self._loop.timers, lambda: self._drained(done))
 

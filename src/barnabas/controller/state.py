@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.config import TOPIC, Settings
 from barnabas.config.layers import Layers
 from barnabas.controller.brokers.heartbeats import Heartbeats
@@ -46,7 +47,7 @@ class ControllerOptions:
 
     @property
     def session_timeout_ns(self) -> int:
-        return int(self.static["broker.session.timeout.ms"]) * 1_000_000
+        return int(self.static["broker.session.timeout.ms"]) * NS_PER_MS
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ class MetadataPublisher(Protocol):
         """The name used in log messages."""
         ...
 
-    def publish(self, delta: Delta, image: Image) -> None:
+    def publish(self, delta: Delta, image: Image, /) -> None:
         """Apply a committed delta.  The first delta starts from an empty image and so contains everything.
 
         An exception is logged with the publisher's name; the remaining publishers are still called.

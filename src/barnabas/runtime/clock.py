@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from barnabas.base.units import NS_PER_MS
+
 
 class Clock(Protocol):
     """Time in milliseconds and nanoseconds, always integers."""
@@ -30,7 +32,7 @@ class SystemClock:
     wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // NS_PER_MS
 
 
 def thread_cpu_ns() -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.metadata.broker_lifecycle import Lifecycle, State
 from barnabas.config.node.listeners import Endpoint
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -20,7 +21,6 @@ from barnabas.runtime.loop.timers import Timers
 from tests.broker.worlds.fake_metadata import FakeMetadata
 from tests.broker.worlds.front_world import node_of
 
-MS = 1_000_000
 DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))
 
 
@@ -50,7 +50,7 @@ class Life:
         self.life.start("cluster", [end], {"metadata.version": (7, 27)}, [DIRECTORY, OTHER], 12)
 
     def pass_ms(self, ms: int) -> None:
-        self.now_ns += ms * MS
+        self.now_ns += ms * NS_PER_MS
         self.timers.fire_due(self.now_ns)
 
     def last(self) -> Any:

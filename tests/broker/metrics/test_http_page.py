@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.metrics.http_page import DEADLINE_MS, MAX_CONNECTIONS, MAX_HEADER_BYTES, MetricsPage
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.runtime.loop.timers import Timers
@@ -13,7 +14,6 @@ from barnabas.runtime.network.network import Address, CloseReason
 from tests.broker.worlds.data_world import HandClock
 
 PEER = Address("127.0.0.1", 5)
-_MS = 1_000_000
 
 
 class Line:
@@ -56,9 +56,9 @@ def test_a_silent_visitor_is_closed_at_its_deadline() -> None:
     assert visited is not None
     _, line = visited
     start_ns = visits.clock.monotonic_ns()
-    visits.timers.fire_due(start_ns + DEADLINE_MS * _MS - 1)
+    visits.timers.fire_due(start_ns + DEADLINE_MS * NS_PER_MS - 1)
     assert not line.is_closed
-    visits.timers.fire_due(start_ns + DEADLINE_MS * _MS)
+    visits.timers.fire_due(start_ns + DEADLINE_MS * NS_PER_MS)
     assert line.is_closed
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.view import BatchView, batches
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
 from barnabas.metadata.delta import Delta
@@ -28,8 +29,7 @@ from barnabas.testing.simulation.metadata_node import (
     registration,
 )
 
-MS = 1_000_000
-SECOND = 1_000 * MS
+SECOND = 1_000 * NS_PER_MS
 PRINCIPAL = "User:ANONYMOUS"
 M = TypeVar("M", bound=Message)
 
@@ -94,7 +94,7 @@ class KraftWorld:
             self.refusal = refused
 
     def run(self, duration_ms: float) -> None:
-        self.world.run(int(duration_ms * MS))
+        self.world.run(int(duration_ms * NS_PER_MS))
 
     def enter(self, action: Callable[[], None]) -> None:
         self.node.enter(self.node.life, action)

@@ -32,7 +32,7 @@ def batch(*serial: int) -> ProducerBatch:
 
 
 def test_what_is_put_back_stands_where_it_was(run: Run) -> None:
-    """Whatever comes back first, and a batch in parts between its neighbours."""
+    """In any order of completion, with the parts of a split batch between its neighbours."""
 
     async def work() -> None:
         partition_queue: PartitionQueue = made().topic(layout(1)).queues[0]
@@ -43,7 +43,7 @@ def test_what_is_put_back_stands_where_it_was(run: Run) -> None:
     run(work())
 
 
-def test_a_batch_gives_its_memory_back_once(run: Run) -> None:
+def test_a_batch_releases_its_memory_once(run: Run) -> None:
     async def work() -> None:
         accumulator = made()
         partition_queue = accumulator.topic(layout(1)).queues[0]
@@ -67,7 +67,7 @@ def test_a_large_record_is_charged_as_a_whole(run: Run) -> None:
     run(work())
 
 
-def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None:
+def test_waiting_senders_get_memory_in_order(run: Run) -> None:
     async def work() -> None:
         accumulator = made(buffer_memory=2 * BATCH_BYTES)
         partition_queue = accumulator.topic(layout(1)).queues[0]
@@ -88,7 +88,7 @@ def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None
         async with asyncio.timeout(PATIENT_MS / 1000):
             await asyncio.gather(*waiting[:2])
         assert turns == [0, 1]
-        assert not accumulator.has_memory(10), "somebody waits still"
+        assert not accumulator.has_memory(10), "a sender still waits"
         accumulator.release(next(iter(accumulator.incomplete)))
         await waiting[2]
         assert turns == [0, 1, 2]
@@ -96,7 +96,7 @@ def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None
     run(work())
 
 
-def test_who_waits_in_vain_is_told_how_full_it_is(run: Run) -> None:
+def test_a_memory_timeout_reports_the_usage(run: Run) -> None:
     async def work() -> None:
         accumulator = made(buffer_memory=BATCH_BYTES)
         partition_queue = accumulator.topic(layout(1)).queues[0]
@@ -105,7 +105,7 @@ def test_who_waits_in_vain_is_told_how_full_it_is(run: Run) -> None:
             await accumulator.wait_for_memory(10, Deadline(1))
         assert partition_queue.due, "what fills the memory does not linger"
         accumulator.release(full)
-        assert accumulator.has_memory(10), "who gave up takes nobody's turn"
+        assert accumulator.has_memory(10), "a sender that timed out blocks no other"
 
     run(work())
 

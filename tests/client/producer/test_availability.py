@@ -1,4 +1,4 @@
-"""KIP-794: partitions of a broker that takes nothing are passed over (partitioner.availability.timeout.ms)."""
+"""KIP-794: partitions of unavailable brokers are skipped (partitioner.availability.timeout.ms)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def availability(**options: Any) -> BrokerAvailability:
 
 def test_a_broker_is_passed_over_after_the_time_out_and_not_before() -> None:
     found = availability(partitioner_availability_timeout_ms=1000)
-    assert found.is_available(PATIENT), "nobody has tried it"
+    assert found.is_available(PATIENT), "it was not tried yet"
     found.note(PATIENT, 10.0, can_send=False)
     assert found.is_available(PATIENT), "it has only just been met"
     found.note(PATIENT, 11.0, can_send=False)
@@ -61,10 +61,12 @@ def layout(*leaders: int) -> Topic:
     partitions = tuple(
         Partition(TOPIC, number, leader, 0, (leader,), (leader,)) for number, leader in enumerate(leaders)
     )
-    return Topic(TOPIC, partitions=partitions, partition_of={one.number: one for one in partitions})
+    return Topic(
+        TOPIC, partitions=partitions, partition_of={partition.number: partition for partition in partitions}
+    )
 
 
-def test_the_sticky_choice_leaves_out_brokers_that_take_nothing(run: Run) -> None:
+def test_the_sticky_choice_skips_unavailable_brokers(run: Run) -> None:
     async def work() -> None:
         accumulator = Accumulator(settings(partitioner_availability_timeout_ms=1000), SeededRandom(1))
         topic = accumulator.topic(layout(PATIENT, HASTY, PATIENT, HASTY))
@@ -82,7 +84,7 @@ def test_the_sticky_choice_leaves_out_brokers_that_take_nothing(run: Run) -> Non
         assert chosen() == {1, 3}
         accumulator.availability.note(HASTY, 0.0, can_send=True)
         accumulator.availability.note(HASTY, 2.0, can_send=False)
-        assert chosen() == {0, 1, 2, 3}, "with nobody left, any will do"
+        assert chosen() == {0, 1, 2, 3}, "without available brokers any partition is chosen"
 
     run(work())
 

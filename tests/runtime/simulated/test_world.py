@@ -10,12 +10,11 @@ from functools import partial
 import pytest
 
 from barnabas.base.effects import Event, Received
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.simulated import world as world_module
 from barnabas.runtime.simulated.disk_faults import Kind
 from barnabas.runtime.simulated.links import LinkFaults
 from barnabas.runtime.simulated.world import InvariantError, Node, World
-
-MS = 1_000_000
 
 
 class Ball:
@@ -45,7 +44,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
     digests = []
     for seed in (1, 1, 2):
         world = ping_pong(seed)
-        world.run(200 * MS)
+        world.run(200 * NS_PER_MS)
         assert world.trace.count > 100
         digests.append(world.trace.digest)
     assert digests[0] == digests[1] != digests[2]
@@ -62,14 +61,14 @@ def test_a_sync_on_the_loop_of_a_node_is_refused() -> None:
     node = world.add_node(1, boot)
     heard: list[object] = []
     node.after(
-        MS,
+        NS_PER_MS,
         lambda: node.workers.submit(lambda: node.disk.sync_folder("/data"), lambda *end: heard.append(end)),
     )
-    world.run(10 * MS)
+    world.run(10 * NS_PER_MS)
     assert heard == [(None, None)]
-    node.after(MS, lambda: node.disk.sync_folder("/data"))
+    node.after(NS_PER_MS, lambda: node.disk.sync_folder("/data"))
     with pytest.raises(InvariantError, match="sync_folder of /data on the loop"):
-        world.run(10 * MS)
+        world.run(10 * NS_PER_MS)
 
 
 def test_draws_for_one_purpose_do_not_affect_another() -> None:
@@ -83,12 +82,12 @@ def test_run_ends_by_time_by_condition_and_without_events() -> None:
     world = World(1)
     ran: list[int] = []
     for at_ms in (1, 2, 30):
-        world.agenda.after(at_ms * MS, partial(ran.append, at_ms))
+        world.agenda.after(at_ms * NS_PER_MS, partial(ran.append, at_ms))
     world.run(until=lambda: bool(ran))
     assert ran == [1]
-    world.run(20 * MS)
+    world.run(20 * NS_PER_MS)
     assert ran == [1, 2]
-    assert world.now_ns >= 20 * MS
+    assert world.now_ns >= 20 * NS_PER_MS
     world.run()
     assert ran == [1, 2, 30]
 
@@ -110,7 +109,7 @@ def test_checkers_run_after_every_event() -> None:
 
     world.check_always(check)
     with pytest.raises(InvariantError, match="planted"):
-        world.run(1000 * MS)
+        world.run(1000 * NS_PER_MS)
     assert seen == list(range(1, 11))
 
 
@@ -125,12 +124,12 @@ def test_a_crash_ends_pending_actions_of_the_node() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     ran: list[str] = []
-    node.after(10 * MS, partial(ran.append, "after"))
-    node.timers.set("timer", 10 * MS, partial(ran.append, "timer"))
+    node.after(10 * NS_PER_MS, partial(ran.append, "after"))
+    node.timers.set("timer", 10 * NS_PER_MS, partial(ran.append, "timer"))
     node.workers.submit(lambda: ran.append("work"), lambda result, error: ran.append("done"))
     node.crash(power_loss=False)
     node.start()
-    world.run(20 * MS)
+    world.run(20 * NS_PER_MS)
     assert ran == []
 
 
@@ -174,7 +173,7 @@ def test_a_power_loss_in_an_operation_takes_the_node_down() -> None:
         after.append("must not be reached")
 
     node.after(0, work)
-    world.run(MS)
+    world.run(NS_PER_MS)
     assert not node.is_up
     assert after == []
     node.start()
@@ -193,7 +192,7 @@ def test_a_power_loss_on_a_worker_or_in_boot_takes_the_node_down() -> None:
     node = world.add_node(1, boot)
     node.disk.crash_after(1)
     node.workers.submit(lambda: node.disk.make_folder("/more"), lambda result, error: None)
-    world.run(10 * MS)
+    world.run(10 * NS_PER_MS)
     assert not node.is_up
     node.disk.crash_after(1)
     node.start()
@@ -260,9 +259,9 @@ def test_a_slow_disk_stalls_the_node_that_waits_for_it() -> None:
     node.disk.slow(50, kinds={Kind.MAKE_FOLDER})
     ran: list[int] = []
     node.after(0, lambda: node.disk.make_folder("/data"))
-    node.after(10 * MS, lambda: ran.append(world.now_ns))
+    node.after(10 * NS_PER_MS, lambda: ran.append(world.now_ns))
     world.run()
-    assert ran[0] >= 50 * MS
+    assert ran[0] >= 50 * NS_PER_MS
 
 
 def test_a_slow_disk_on_a_worker_delays_the_result_and_nothing_else() -> None:
@@ -275,10 +274,10 @@ def test_a_slow_disk_on_a_worker_delays_the_result_and_nothing_else() -> None:
         return lambda *_: ran.update({what: world.now_ns})
 
     node.workers.submit(lambda: node.disk.make_folder("/data"), note("done"))
-    node.after(10 * MS, note("loop"))
+    node.after(10 * NS_PER_MS, note("loop"))
     world.run()
-    assert ran["loop"] < 11 * MS
-    assert ran["done"] >= 50 * MS
+    assert ran["loop"] < 11 * NS_PER_MS
+    assert ran["done"] >= 50 * NS_PER_MS
 
 
 def test_timers_use_the_node_s_own_clock() -> None:
@@ -291,23 +290,23 @@ def test_timers_use_the_node_s_own_clock() -> None:
     for node_id, drift_ppm in ((1, 0), (2, 500_000), (3, -500_000)):
         node = world.add_node(node_id, idle)
         node.clock.set_drift(drift_ppm)
-        node.timers.set("t", 30 * MS, partial(note, node_id))
+        node.timers.set("t", 30 * NS_PER_MS, partial(note, node_id))
     world.run()
-    assert {node_id: at_ns // MS for node_id, at_ns in fired.items()} == {1: 30, 2: 20, 3: 60}
+    assert {node_id: at_ns // NS_PER_MS for node_id, at_ns in fired.items()} == {1: 30, 2: 20, 3: 60}
 
 
 def test_a_slowed_clock_delays_its_timers() -> None:
     world = World(1)
     node = world.add_node(1, idle)
     fired: list[int] = []
-    node.timers.set("t", 30 * MS, lambda: fired.append(node.clock.monotonic_ns()))
-    node.timers.set("gone", 30 * MS, lambda: fired.append(-1))
+    node.timers.set("t", 30 * NS_PER_MS, lambda: fired.append(node.clock.monotonic_ns()))
+    node.timers.set("gone", 30 * NS_PER_MS, lambda: fired.append(-1))
     node.timers.cancel("gone")
     node.clock.set_drift(-500_000)
     world.run()
     assert len(fired) == 1
-    assert fired[0] >= 30 * MS
-    assert world.now_ns >= 60 * MS
+    assert fired[0] >= 30 * NS_PER_MS
+    assert world.now_ns >= 60 * NS_PER_MS
 
 
 def test_the_disk_s_times_are_the_node_s() -> None:

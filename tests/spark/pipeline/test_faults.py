@@ -1,4 +1,4 @@
-"""What a user did wrong is told in one line, with its place; without a session."""
+"""User errors are reported in one line, with their position; without a session."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def test_a_reason_without_a_traceback_is_the_first_line() -> None:
     assert reason(Exception()) == "Exception()"
 
 
-def test_an_error_in_a_part_is_told_with_its_line() -> None:
+def test_an_error_in_a_part_is_reported_with_its_line() -> None:
     def counts(settings: dict[str, str]) -> Any:
         return settings["windw"]
 
     part = Part("counts", Kind.TRANSFORM, counts, ("settings",))
     with pytest.raises(
         PipelineError, match=rf"^p: the transform counts: .*{HERE}:\d+: KeyError: 'windw'$"
-    ) as told:
+    ) as caught:
         _frame(Pipeline("p"), part, [{}])
-    assert f"{HERE}:{counts.__code__.co_firstlineno + 1}:" in str(told.value)
+    assert f"{HERE}:{counts.__code__.co_firstlineno + 1}:" in str(caught.value)
 
 
 class Writer:
-    """As much of Spark's as is asked before a query starts."""
+    """The part of Spark that is used before a query starts."""
 
     isStreaming = True  # noqa: N815 - Spark's name
 
@@ -92,7 +92,7 @@ class Writer:
 
 
 class JavaObject:
-    """An error in Java, as much of it as is asked."""
+    """A Java error, with the attributes that are used."""
 
     _target_id = "o1"
 
@@ -112,25 +112,25 @@ def query_of(pipeline: Pipeline, trigger: str | None) -> None:
     _query(pipeline, sink, Writer(), pipeline.settings_with({}), trigger)  # type: ignore[arg-type]
 
 
-def test_an_error_in_a_writer_is_told_with_its_line() -> None:
+def test_an_error_in_a_writer_is_reported_with_its_line() -> None:
     pipeline = Pipeline("p")
     pipeline.to("out", "lines", lambda writer, settings: writer.format(settings["form"]))
     with pytest.raises(PipelineError, match=rf"^p: out: .*{HERE}:\d+: KeyError: 'form'$"):
         query_of(pipeline, None)
     pipeline = Pipeline("p")
     pipeline.to("out", "lines", lambda writer, settings: None)
-    with pytest.raises(PipelineError, match="p: out: its writer gives NoneType; it must return"):
+    with pytest.raises(PipelineError, match="p: out: its writer returns NoneType; it must return"):
         query_of(pipeline, None)
 
 
-def test_what_java_refuses_is_one_line() -> None:
+def test_a_java_error_is_one_line() -> None:
     pipeline = Pipeline("p", checkpoint="kept")
     pipeline.to_parquet("out", of="lines", path="/proc/x")
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as caught:
         query_of(pipeline, None)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "p: out: Spark cannot start its query: java.io.FileNotFoundException: /proc/x (No such file); "
-        "look at its path and options, and at the checkpoint kept"
+        "check its path and options, and the checkpoint kept"
     )
     assert fault_of(print, java_error("java.lang.Error: x\n\tat y")) == "java.lang.Error: x"
 
@@ -162,7 +162,7 @@ def test_doubled_braces_stay() -> None:
     [
         (
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java has ended.\n\tat org.apache.spark"),
-            "Spark does not start on nonsense: [JAVA_GATEWAY_EXITED] Java has ended.; look at --master and --conf",
+            "Spark does not start on nonsense: [JAVA_GATEWAY_EXITED] Java has ended.; check --master and --conf",
         ),
         (Py4JError("Could not parse Master URL: 'nonsense'"), "nonsense: Could not parse Master URL: 'nonsense'; look"),
         (RuntimeError("no Java >= 17 was found"), "run: no Java >= 17 was found"),
@@ -182,7 +182,7 @@ def test_a_session_that_does_not_start_is_one_line(
     monkeypatch.setattr(barnabas.spark, "session", refused)
     options = SimpleNamespace(once=True, every=None, only=[], master="nonsense")
     settings = {"checkpoint": str(tmp_path)}
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as caught:
         run_pipeline("barnabas pipeline run", Pipeline("p"), settings, options, {})  # type: ignore[arg-type]
-    assert said in str(told.value)
-    assert "\n" not in str(told.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.coordinators.markers import Markers
 from barnabas.broker.coordinators.shards import Shards
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 SLICE_NS = 10_000_000
 # Backoff before partitions and coordinators that were not ready are retried.
 RETRY_MS = 50
-_MS = 1_000_000
 
 # A newer coordinator or producer epoch has taken over the transaction.
 _FENCED = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
@@ -166,7 +166,7 @@ class MarkerSender:
     def _retry(self, pending: _PendingMarkers) -> None:
         self._retries.append(pending)
         if len(self._retries) == 1:
-            deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * _MS
+            deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * NS_PER_MS
             self._timers.set(self, deadline_ns, self._retry_all)
 
     def _retry_all(self) -> None:

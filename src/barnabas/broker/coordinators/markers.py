@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.coordinators.shards import Shards
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from barnabas.coordinator.group.machine import GroupMachine
 
 _ALL_IN_SYNC = -1
-_MS = 1_000_000
 # Errors of a group coordinator that is not ready; the sender of markers expects partition errors instead.
 _NOT_READY = frozenset(
     (
@@ -68,7 +68,7 @@ class Markers:
             return Promise.of(code)
         operation = _DelayedMarker(self._replicas, hosted, required_offset)
         timeout_ms: int = self._broker.settings["request.timeout.ms"]
-        deadline_ns = self._broker.clock.monotonic_ns() + timeout_ms * _MS
+        deadline_ns = self._broker.clock.monotonic_ns() + timeout_ms * NS_PER_MS
         self._replicas.purgatory.wait(operation, [hosted], deadline_ns)
         return operation.promise
 

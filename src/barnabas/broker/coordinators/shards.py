@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.hashing import partition_for_group
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.compression import Codec
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.coordinators.shard_loader import ShardLoader
@@ -44,7 +45,6 @@ LOAD_SLICE_NS = 500_000
 LOAD_PAUSE_NS = 0
 # Deltas that are buffered for a shard that is loading.
 MAX_MISSED_DELTAS = 10_000
-_MS = 1_000_000
 
 
 class _State(Enum):
@@ -256,7 +256,7 @@ class Shards(Generic[M]):
         return Context(broker.clock.wall_ms(), broker.image, broker.settings, broker.random)
 
     def _monotonic_ms(self) -> int:
-        return self._broker.clock.monotonic_ns() // _MS
+        return self._broker.clock.monotonic_ns() // NS_PER_MS
 
     # Commits and timers
 
@@ -280,7 +280,7 @@ class Shards(Generic[M]):
             if deadline_ms is None:
                 self._timers.cancel(partition)
             else:
-                self._timers.set(partition, deadline_ms * _MS, partial(self._run_due, partition))
+                self._timers.set(partition, deadline_ms * NS_PER_MS, partial(self._run_due, partition))
 
     def complete_committed(self, partition: _LeadPartition[M], *, is_waiting: bool) -> bool:
         """Completes committed replies; returns whether others wait.  `is_waiting`: in the purgatory."""
@@ -299,7 +299,7 @@ class Shards(Generic[M]):
             return False
         if not is_waiting and (partition.operation is None or partition.operation.is_done):
             partition.operation = _DelayedCommits(self, partition)
-            self._replicas.purgatory.wait(partition.operation, [partition.hosted], expiry_ms * _MS)
+            self._replicas.purgatory.wait(partition.operation, [partition.hosted], expiry_ms * NS_PER_MS)
         return True
 
     def expire(self, partition: _LeadPartition[M]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import TRANSACTION_STATE
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL
@@ -20,8 +21,6 @@ from barnabas.runtime.loop.timers import TimerService
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinators.transactions import Transactions
-
-_MS = 1_000_000
 
 
 class TransactionVerifier:
@@ -41,7 +40,7 @@ class TransactionVerifier:
             timeout_ms: int = min(
                 settings["add.partitions.to.txn.retry.backoff.max.ms"], settings["request.timeout.ms"]
             )
-            self._add(result, write, self._broker.clock.monotonic_ns() + timeout_ms * _MS)
+            self._add(result, write, self._broker.clock.monotonic_ns() + timeout_ms * NS_PER_MS)
         else:
             self._transactions.verify_partitions(
                 write.transactional_id, (write.producer_id, write.producer_epoch), write.partitions
@@ -60,7 +59,7 @@ class TransactionVerifier:
             if code is ErrorCode.CONCURRENT_TRANSACTIONS and now_ns < until_ns:
                 backoff_ms: int = self._broker.settings["add.partitions.to.txn.retry.backoff.ms"]
                 self._timers.set(
-                    result, now_ns + backoff_ms * _MS, partial(self._add, result, write, until_ns)
+                    result, now_ns + backoff_ms * NS_PER_MS, partial(self._add, result, write, until_ns)
                 )
             else:
                 result.set(_all(write, _producer_error(code, write)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import TRANSACTION_STATE
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.compression import Codec
 from barnabas.broker.coordinators.marker_sender import MarkerSender
 from barnabas.broker.coordinators.markers import Markers
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MS = 1_000_000
 # How long periodic sweeps may hold the loop, and how many ids one step expires.
 SWEEP_SLICE_NS = 10_000_000
 IDS_PER_STEP = 1_000
@@ -225,7 +225,7 @@ class Transactions:
             action()
 
         def set_timer() -> None:
-            deadline_ns = self._broker.clock.monotonic_ns() + interval_ms * _MS
+            deadline_ns = self._broker.clock.monotonic_ns() + interval_ms * NS_PER_MS
             self._timers.set((self, action.__name__), deadline_ns, run)
 
         set_timer()

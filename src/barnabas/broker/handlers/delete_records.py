@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited, each
 from barnabas.broker.replicas.hosted_partition import Hosted
@@ -130,7 +131,7 @@ def _wait(
     timeout_ms: int,
 ) -> Promise[DeleteRecordsResponse]:
     operation = DelayedDeleteRecords(pending, response)
-    deadline_ns = replicas.now_ns() + max(timeout_ms, 0) * 1_000_000
+    deadline_ns = replicas.now_ns() + max(timeout_ms, 0) * NS_PER_MS
     replicas.purgatory.wait(operation, _partitions(pending), deadline_ns)
     context.on_disconnect = partial(replicas.purgatory.forget, operation)
     return operation.promise

@@ -18,6 +18,7 @@ from typing import Protocol
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.base.units import NS_PER_MS
 from barnabas.config.node.listeners import Endpoint
 from barnabas.config.settings import Settings
 from barnabas.metadata.image import Image
@@ -41,7 +42,6 @@ FIRST_SHUTDOWN_HEARTBEAT_MS = 50
 FIRST_RETRY_MS = 100
 # Errors of a heartbeat whose registration was removed or replaced.
 _REGISTRATION_LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
-_MS = 1_000_000
 
 
 class State(Enum):
@@ -168,7 +168,7 @@ class Lifecycle:
     # Communication ------------------------------------------------------------------------------------------
 
     def _after_ns(self, delay_ms: int) -> int:
-        return self._clock.monotonic_ns() + delay_ms * _MS
+        return self._clock.monotonic_ns() + delay_ms * NS_PER_MS
 
     def _schedule(self, delay_ms: int) -> None:
         """Schedules the next request.  If one is in flight, an immediate request follows it."""

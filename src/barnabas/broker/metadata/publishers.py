@@ -8,6 +8,8 @@ last the coordinators, whose shards depend on replicas.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from barnabas.broker.coordinators.coordinators import Coordinators
@@ -39,43 +41,50 @@ class PublishingBroker(Protocol):
     def take_settings(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Publisher:
+    """A `metadata.publisher.MetadataPublisher` whose `publish` is one function, called without a detour."""
+
+    name: str
+    publish: Callable[[Delta, Image], None]
+
+
 def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPublisher]:
     """Returns all publishers in order."""
     return [
-        _Publisher("image", lambda delta: broker.take_image(delta.image)),
-        _Publisher("settings", lambda delta: _publish_settings(broker, node_id, delta)),
-        _Publisher("authorizer", broker.authorizer.apply),
-        _Publisher("quotas", broker.quotas.apply),
-        _Publisher("replicas", lambda delta: _publish_replicas(broker, delta)),
-        _Publisher("coordinators", lambda delta: _publish_coordinators(broker, delta)),
+        _Publisher("image", partial(_publish_image, broker)),
+        _Publisher("settings", partial(_publish_settings, broker, node_id)),
+        _Publisher("authorizer", partial(_publish_acls, broker)),
+        _Publisher("quotas", partial(_publish_quotas, broker)),
+        _Publisher("replicas", partial(_publish_replicas, broker)),
+        _Publisher("coordinators", partial(_publish_coordinators, broker)),
     ]
 
 
-class _Publisher:
-    """A `metadata.publisher.MetadataPublisher` that calls one function."""
-
-    __slots__ = ("_act", "name")
-
-    def __init__(self, name: str, act: Callable[[Delta], None]) -> None:
-        self.name = name
-        self._act = act
-
-    def publish(self, delta: Delta, image: Image) -> None:
-        self._act(delta)
+def _publish_image(broker: PublishingBroker, delta: Delta, image: Image) -> None:
+    broker.take_image(image)
 
 
-def _publish_settings(broker: PublishingBroker, node_id: int, delta: Delta) -> None:
+def _publish_settings(broker: PublishingBroker, node_id: int, delta: Delta, image: Image) -> None:
     """Applies dynamic options of this broker or of all brokers (KIP-226)."""
     own = (ConfigResource.BROKER, str(node_id))
     if own in delta.configs or (ConfigResource.BROKER, "") in delta.configs:
         broker.take_settings()
 
 
-def _publish_replicas(broker: PublishingBroker, delta: Delta) -> None:
+def _publish_acls(broker: PublishingBroker, delta: Delta, image: Image) -> None:
+    broker.authorizer.apply(delta)
+
+
+def _publish_quotas(broker: PublishingBroker, delta: Delta, image: Image) -> None:
+    broker.quotas.apply(delta)
+
+
+def _publish_replicas(broker: PublishingBroker, delta: Delta, image: Image) -> None:
     if broker.hosted_replicas is not None:
         broker.hosted_replicas.apply(delta)
 
 
-def _publish_coordinators(broker: PublishingBroker, delta: Delta) -> None:
+def _publish_coordinators(broker: PublishingBroker, delta: Delta, image: Image) -> None:
     if broker.hosted_coordinators is not None:
         broker.hosted_coordinators.apply(delta)

@@ -6,6 +6,7 @@ anybody.
 
 from __future__ import annotations
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.timers import TimerService
@@ -27,7 +28,6 @@ DEADLINE_MS = 10_000
 MAX_CONNECTIONS = 20
 _END_OF_HEADER = b"\r\n\r\n"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_MS = 1_000_000
 
 
 class MetricsPage:
@@ -44,7 +44,7 @@ class MetricsPage:
 
     def joined(self, exchange: _Exchange, connection: Connection) -> None:
         self._open.add(exchange)
-        deadline_ns = self._clock.monotonic_ns() + DEADLINE_MS * _MS
+        deadline_ns = self._clock.monotonic_ns() + DEADLINE_MS * NS_PER_MS
         self._timers.set((self, exchange), deadline_ns, connection.close)
 
     def left(self, exchange: _Exchange) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.quotas.rates import Rate, Window, throttle_ms
 from barnabas.config.settings import Settings
@@ -30,7 +31,6 @@ IDLE_CHECK_INTERVAL_MS = 1_000
 MAX_CLIENT_ID_LENGTH = 249
 _TOO_MANY = "\0too many"
 _USER, _CLIENT = "user", "client-id"
-_MS = 1_000_000
 # A second of the loop's time is 100 percent.
 _PERCENT_PER_NS = 100 / 1e9
 
@@ -96,7 +96,7 @@ class ClientLimits:
         self._request = request
 
     def _now_ms(self) -> int:
-        return self._clock.monotonic_ns() // _MS
+        return self._clock.monotonic_ns() // NS_PER_MS
 
     def received(self, api_key: int, request_bytes: int) -> int:
         if self._produce is None or api_key != PRODUCE_KEY:
@@ -197,7 +197,7 @@ class ClientQuotas:
 
     def _remove_idle(self) -> None:
         """Removes clients that were idle for a whole window: their rate is 0, like a new client's."""
-        now_ms = self._clock.monotonic_ns() // _MS
+        now_ms = self._clock.monotonic_ns() // NS_PER_MS
         if now_ms < self._last_idle_check_ms + IDLE_CHECK_INTERVAL_MS:
             return
         self._last_idle_check_ms = now_ms

@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import add_connection_flags, client_properties
 from barnabas.cli.framework.exits import CommandError, Exit, one_line
@@ -255,7 +256,7 @@ class ConsumeLoop:
         patience_ms = None if timeout_ms is None or timeout_ms < 0 else timeout_ms
         last_ns, is_known = self._monotonic_ns(), False
         while not shutdown.is_requested and (max_messages is None or self.count < max_messages):
-            idle_ms = (self._monotonic_ns() - last_ns) // 1_000_000
+            idle_ms = (self._monotonic_ns() - last_ns) // NS_PER_MS
             if patience_ms is not None and idle_ms >= patience_ms and self.count + idle_ms > 0:
                 return self._timed_out(patience_ms)
             if not is_known and idle_ms > CHECK_AFTER_MS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.protocol.apis import api
 from barnabas.protocol.frame import SIZE_BYTES, frame_size, read_response, write_request
@@ -14,7 +15,6 @@ from barnabas.runtime.network.tcp import TcpNetwork
 
 CLIENT_ID = "barnabas-cli"
 R = TypeVar("R", bound=Message)
-_MS = 1_000_000
 
 
 class _Exchange(StreamHandler):
@@ -51,7 +51,7 @@ def send_request(
     reactor = Reactor()
     network = TcpNetwork(reactor)
     exchange = _Exchange(reactor, write_request(request, version, 1, CLIENT_ID))
-    deadline_ns = reactor.clock.monotonic_ns() + timeout_ms * _MS
+    deadline_ns = reactor.clock.monotonic_ns() + timeout_ms * NS_PER_MS
     try:
         network.connect(server.host, server.port, exchange)
         while exchange.close_reason is None and reactor.clock.monotonic_ns() < deadline_ns:

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import command_properties, reach
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
@@ -143,6 +144,6 @@ def check(sent: bytes, read: list[object]) -> None:
 
 def print_results(times_ns: list[int]) -> None:
     print(f"Avg latency: {sum(times_ns) / len(times_ns) / 1000.0 / 1000.0:.4f} ms")
-    ordered_ms = sorted(time_ns // 1_000_000 for time_ns in times_ns)
+    ordered_ms = sorted(time_ns // NS_PER_MS for time_ns in times_ns)
     parts = [ordered_ms[min(int(len(ordered_ms) * part), len(ordered_ms) - 1)] for part in (0.5, 0.99, 0.999)]
     print(f"Percentiles: 50th = {parts[0]}, 99th = {parts[1]}, 99.9th = {parts[2]}")

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sized
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.kafka_errors import exit_code, message_of
 from barnabas.cli.reassign_partitions.plan import Plan, as_plan, assignments_of, check_plan, read_plan
@@ -24,7 +25,6 @@ from barnabas.runtime.loop.loop_thread import pause
 
 DEFAULT_TIMEOUT_MS = 10_000
 PAUSE_MS = 100
-_NS_PER_MS = 1_000_000
 ALREADY_MOVING = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this "
     "and create a new partition assignment in addition to the existing one. The --additional flag can also "
@@ -98,7 +98,7 @@ def move_folders(admin: Admin, moves: Mapping[TopicPartitionReplica, str], optio
     """Starts moves between log directories; retries replicas that their broker does not have yet."""
     clock = SystemClock()
     timeout_ms = DEFAULT_TIMEOUT_MS if options.timeout is None else options.timeout
-    deadline_ns = clock.monotonic_ns() + timeout_ms * _NS_PER_MS
+    deadline_ns = clock.monotonic_ns() + timeout_ms * NS_PER_MS
     pending = dict(moves)
     while pending:
         for replica in _started(admin, pending):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.metrics.http_page import serve_metrics
 from barnabas.broker.network.ports import CannotListenError, taking
 from barnabas.broker.network.socket_options import network_limits
@@ -126,7 +127,7 @@ class ServerProcess:
             logger.warning("%s", warning)
         limit_ms: int = self._node.settings["server.max.startup.time.ms"]
         if limit_ms < NO_LIMIT:
-            deadline_ns = self._clock.monotonic_ns() + limit_ms * 1_000_000
+            deadline_ns = self._clock.monotonic_ns() + limit_ms * NS_PER_MS
             self._reactor.timers.set((self, "start"), deadline_ns, self._start_timed_out)
         try:
             self._open_metrics()

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.numbers import integer, whole_number
@@ -15,7 +16,6 @@ from barnabas.runtime.loop.reactor import Reactor
 
 PROGRAM = "barnabas server-stop"
 POLL_MS = 50
-_MS = 1_000_000
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -59,7 +59,7 @@ def _send_signal(info: ServerInfo) -> None:
 
 def _wait(disk: FolderDisk, chosen: list[ServerInfo], timeout_s: int) -> None:
     reactor = Reactor()
-    deadline_ns = reactor.clock.monotonic_ns() + timeout_s * 1_000 * _MS
+    deadline_ns = reactor.clock.monotonic_ns() + timeout_s * 1_000 * NS_PER_MS
     try:
         for info in chosen:
             while is_running(disk, info):
@@ -69,7 +69,7 @@ def _wait(disk: FolderDisk, chosen: list[ServerInfo], timeout_s: int) -> None:
                         f"{timeout_s} s; see its log ({info.log or 'on its terminal'})",
                         Exit.TIMED_OUT,
                     )
-                reactor.serve(POLL_MS * _MS)
+                reactor.serve(POLL_MS * NS_PER_MS)
             print(f"barnabas: node {info.node_id} (pid {info.pid}) has stopped")
     finally:
         reactor.close()

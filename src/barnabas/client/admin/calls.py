@@ -85,9 +85,9 @@ class AdminCalls:
         async def attempt() -> R:
             try:
                 connection = await self.cluster.controller()
-                found = await connection.send(request, response_type)
+                response = await connection.send(request, response_type)
                 if check_response is not None:
-                    check_response(found)
+                    check_response(response)
             except InvalidMetadataError:
                 self.cluster.metadata.expire()
                 raise
@@ -99,7 +99,7 @@ class AdminCalls:
                     raise
                 # A retry would only hide the controller's error message.
                 raise _Final(error) from error
-            return found
+            return response
 
         try:
             return await self.cluster.retries.until(self._deadline(timeout_ms), request.schema.name, attempt)
@@ -207,7 +207,7 @@ class AdminCalls:
                 else:
                     results[partition] = self.cluster.leaderless(partition)
             for part in await asyncio.gather(
-                *(self._from_broker(broker, some, send) for broker, some in by_broker.items())
+                *(self._from_broker(broker, requested, send) for broker, requested in by_broker.items())
             ):
                 results.update(part)
             return results
@@ -244,7 +244,7 @@ class AdminCalls:
                 else:
                     results[key] = node if isinstance(node, KafkaError) else error_for(-1, str(node))
             for part in await asyncio.gather(
-                *(self._from_coordinator(node, some, send) for node, some in by_node.items())
+                *(self._from_coordinator(node, requested, send) for node, requested in by_node.items())
             ):
                 results.update(part)
             for key, value in results.items():

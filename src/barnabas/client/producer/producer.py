@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.engine.murmur import key_partition
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors.base import error_for
@@ -109,7 +110,7 @@ class Producer:
                     queue = queues.sticky if key is None else queues.queues[key_partition(key, queues.count)]
                     batch = queue.open
                     if batch is not None:
-                        time_ms = self._now_ns() // 1_000_000
+                        time_ms = self._now_ns() // NS_PER_MS
                         delivery = batch.take(time_ms, key, value, ())
                         if delivery is not None:
                             if on_delivery is not None:
@@ -198,7 +199,7 @@ class Producer:
             batch = queue.open
             if batch is None or (timestamp_ms is not None and timestamp_ms < 0):
                 return None
-            time_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+            time_ms = self._now_ns() // NS_PER_MS if timestamp_ms is None else timestamp_ms
             delivery = batch.take(time_ms, key, value, headers_of(headers))
         except TypeError:
             # A value is not bytes: the slow path raises a descriptive error.

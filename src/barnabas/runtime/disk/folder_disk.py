@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.disk import descriptor_io
 from barnabas.runtime.disk.descriptor_cache import OPEN_FILES_MAX, CachedFile, DescriptorCache
 from barnabas.runtime.disk.descriptor_io import ALL_FEATURES, DiskFeatures
@@ -230,10 +231,10 @@ class FolderDisk(WholeFiles):
         return os.stat(path).st_size
 
     def modified_ms(self, path: str) -> int:
-        return os.stat(path).st_mtime_ns // 1_000_000
+        return os.stat(path).st_mtime_ns // NS_PER_MS
 
     def set_modified_ms(self, path: str, wall_ms: int) -> None:
-        os.utime(path, ns=(wall_ms * 1_000_000, wall_ms * 1_000_000))
+        os.utime(path, ns=(wall_ms * NS_PER_MS, wall_ms * NS_PER_MS))
 
     def make_folder(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple
 
+from barnabas.base.units import NS_PER_S
 from barnabas.runtime.loop.reactor import Reactor
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class ReactorSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         # Rounded up, like asyncio's own selectors: waking up slightly early would make it spin until the
         # deadline.
-        timeout_ns = None if timeout is None else max(0, int(timeout * 1_000_000_000) + (timeout > 0))
+        timeout_ns = None if timeout is None else max(0, int(timeout * NS_PER_S) + (timeout > 0))
         keys = self._keys
         ready = self._reactor.serve(timeout_ns)
         return [(keys[fd], mask & keys[fd].events) for fd, mask in ready if fd in keys]

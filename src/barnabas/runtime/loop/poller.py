@@ -12,6 +12,8 @@ import select
 import selectors
 from typing import Protocol
 
+from barnabas.base.units import NS_PER_MS, NS_PER_S
+
 READ = 1
 WRITE = 2
 
@@ -62,7 +64,7 @@ class EpollPoller:
 
     def poll(self, timeout_ns: int | None) -> list[tuple[int, int]]:
         # Epoll counts in milliseconds; rounding up avoids spinning for a timer that is due in 0.3 ms.
-        timeout_s = -1 if timeout_ns is None else -(-timeout_ns // 1_000_000) / 1_000
+        timeout_s = -1 if timeout_ns is None else -(-timeout_ns // NS_PER_MS) / 1_000
         ready = self._epoll.poll(timeout_s, MAX_READY)
         masks = _READY_MASKS
         return [(fd, masks.get(bits) or _ready_mask(bits)) for fd, bits in ready]
@@ -88,7 +90,7 @@ class SelectorPoller:
         self._selector.unregister(fd)
 
     def poll(self, timeout_ns: int | None) -> list[tuple[int, int]]:
-        timeout_s = None if timeout_ns is None else timeout_ns / 1_000_000_000
+        timeout_s = None if timeout_ns is None else timeout_ns / NS_PER_S
         return [(key.fd, mask) for key, mask in self._selector.select(timeout_s)]
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol, cast
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.disk.disk import Buffer, Slice
 from barnabas.runtime.loop.poller import READ, WRITE
 from barnabas.runtime.loop.timers import TimerService
@@ -431,7 +432,7 @@ class StreamConnection:
         if not self._queue:
             self.close()
             return
-        deadline_ns = self._around.now_ns() + self._around.limits.linger_ms * 1_000_000
+        deadline_ns = self._around.now_ns() + self._around.limits.linger_ms * NS_PER_MS
         self._around.timers.set((self, "linger"), deadline_ns, self.close)
 
     def close(self, reason: CloseReason = CloseReason.LOCAL, error: BaseException | None = None) -> None:

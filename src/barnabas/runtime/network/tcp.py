@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.disk.disk import Slice
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.poller import READ, WRITE
@@ -139,7 +140,7 @@ class TcpListener:
         self.out_of_descriptors += 1
         reactor = self._network.reactor
         reactor.want(self._watch, 0)
-        deadline_ns = reactor.clock.monotonic_ns() + ACCEPT_RETRY_MS * 1_000_000
+        deadline_ns = reactor.clock.monotonic_ns() + ACCEPT_RETRY_MS * NS_PER_MS
         reactor.timers.set((self, "accept"), deadline_ns, self._update_wants)
 
 
@@ -231,7 +232,7 @@ class _Attempt:
         self._socket: socket.socket | None = None
         self._error: BaseException | None = None
         self._over = False
-        deadline_ns = self._reactor.clock.monotonic_ns() + network.limits.connect_timeout_ms * 1_000_000
+        deadline_ns = self._reactor.clock.monotonic_ns() + network.limits.connect_timeout_ms * NS_PER_MS
         self._reactor.timers.set(self, deadline_ns, self._timed_out)
 
     def resolved(self, addresses: object, error: BaseException | None) -> None:

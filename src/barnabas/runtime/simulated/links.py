@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.agenda import Agenda
-
-_MS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -26,8 +25,8 @@ class LinkFaults:
     # This fraction of messages takes up to `late_ns` instead of `max_delay_ns`.
     late: float = 0.0
     min_delay_ns: int = 100_000
-    max_delay_ns: int = 2 * _MS
-    late_ns: int = 500 * _MS
+    max_delay_ns: int = 2 * NS_PER_MS
+    late_ns: int = 500 * NS_PER_MS
 
     @classmethod
     def draw(cls, random: SeededRandom) -> LinkFaults:
@@ -40,7 +39,7 @@ class LinkFaults:
             loss=probability(0.3),
             duplicate=probability(0.3),
             late=probability(0.2),
-            max_delay_ns=random.integer(1, 20) * _MS,
+            max_delay_ns=random.integer(1, 20) * NS_PER_MS,
         )
 
 

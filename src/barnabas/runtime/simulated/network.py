@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable
 from functools import partial
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.network.connection import ConnectionContext, StreamConnection
 from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler
 from barnabas.runtime.simulated.streams import RETRANSMIT_NS, Host, SimulatedWire, Streams, os_error
@@ -90,7 +91,7 @@ class SimulatedNetwork:
     def connect(self, host: str, port: int, handler: StreamHandler) -> None:
         local = Address(host_name(self._host.id), self.internet.free_port())
         attempt = _Attempt(self, handler, local, Address(host, port))
-        deadline_ns = self._host.clock.monotonic_ns() + self._limits.connect_timeout_ms * 1_000_000
+        deadline_ns = self._host.clock.monotonic_ns() + self._limits.connect_timeout_ms * NS_PER_MS
         self._host.timers.set(attempt, deadline_ns, attempt.time_out)
         attempt.try_after(self.internet.streams.links.delay_ns())
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.base.effects import Event, Received
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.agenda import Agenda, Trace
 from barnabas.runtime.simulated.clock import SimulatedClock
@@ -143,7 +144,7 @@ class Node:
         return slowness_ns
 
     def _slow(self, delay_ms: int) -> None:
-        self._slowness_ns += delay_ms * 1_000_000
+        self._slowness_ns += delay_ms * NS_PER_MS
 
 
 class World:

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from barnabas.base.units import NS_PER_S
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.planted import HuntError
 from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, Scenario, load_all
@@ -76,7 +77,7 @@ def _run(scenario: Scenario, seeds: range) -> int:
         if clock.monotonic_ns() - told_ns > PROGRESS_NS:
             told_ns = clock.monotonic_ns()
             _say(f"{scenario.name}: {seed - seeds.start + 1} of {len(seeds)} seeds, {events} events")
-    elapsed_s = (clock.monotonic_ns() - started_ns) / 1_000_000_000
+    elapsed_s = (clock.monotonic_ns() - started_ns) / NS_PER_S
     _say(f"{scenario.name}: {len(seeds)} seeds passed, {events} events, {elapsed_s:.1f} s")
     return 0
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from functools import partial
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.simulated.disk_faults import CHANGING, Kind
 from barnabas.runtime.simulated.links import LinkFaults
 from barnabas.runtime.simulated.world import Node, World
-
-_MS = 1_000_000
 
 
 class Strike(Enum):
@@ -49,8 +48,8 @@ class Nemesis:
         world: World,
         *,
         strikes: Collection[Strike] = ALL_STRIKES,
-        mean_pause_ns: int = 300 * _MS,
-        max_down_ns: int = 500 * _MS,
+        mean_pause_ns: int = 300 * NS_PER_MS,
+        max_down_ns: int = 500 * NS_PER_MS,
     ) -> None:
         self._world = world
         self._random = world.random_for("nemesis")

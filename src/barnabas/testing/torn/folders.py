@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.build import build
 from barnabas.batch.compression import Codec
 from barnabas.batch.control import EndTransactionMarker, build_marker
@@ -75,7 +76,7 @@ class StillClock:
         return START_MS
 
     def monotonic_ns(self) -> int:
-        return START_MS * 1_000_000
+        return START_MS * NS_PER_MS
 
 
 def open_manager(disk: SimulatedDisk) -> LogManager:

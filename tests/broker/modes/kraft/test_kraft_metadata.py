@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.control import read_quorum_message
 from barnabas.batch.view import BatchView
 from barnabas.broker.modes.kraft import controller_driver, raft_store
@@ -41,7 +42,7 @@ from barnabas.testing.simulation.metadata_node import (
     heartbeat,
     registration,
 )
-from tests.broker.worlds.kraft_world import MS, KraftWorld, Listening
+from tests.broker.worlds.kraft_world import KraftWorld, Listening
 
 
 def test_a_first_start_writes_apache_kafkas_records() -> None:
@@ -384,7 +385,7 @@ def test_all_stale_brokers_are_fenced_in_one_run() -> None:
     kraft.run(12_000)
     assert all(broker.fenced for broker in kraft.image.brokers.values())
     assert len(fenced_at) == 6
-    assert fenced_at[-1] - fenced_at[0] < 100 * MS, "in virtual time, of which a run takes 1,125 ms"
+    assert fenced_at[-1] - fenced_at[0] < 100 * NS_PER_MS, "in virtual time, of which a run takes 1,125 ms"
 
 
 # Images

@@ -18,6 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.controller.decision import Context
 from barnabas.controller.machine import Controller
 from barnabas.controller.store import ControllerStore
@@ -34,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 # Responses that wait for a commit.
 MAX_WAITING_REPLIES = 10_000
-_MS = 1_000_000
 
 
 class _PendingResponse(NamedTuple):
@@ -67,7 +67,7 @@ class ControllerDriver:
         self._store = store
         self._clock = clock
         self._timers = timers
-        self._request_timeout_ns = request_timeout_ms * _MS
+        self._request_timeout_ns = request_timeout_ms * NS_PER_MS
         self._on_active = on_active
         self._on_inactive = on_inactive
         # Called when the controller's state differs from the log: the node must stop.
@@ -201,7 +201,7 @@ class ControllerDriver:
         self._set_timer()
         refusal = KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"the controller's decision was not committed within {self._request_timeout_ns // _MS} ms",
+            f"the controller's decision was not committed within {self._request_timeout_ns // NS_PER_MS} ms",
         )
         for waiting in late:
             _respond(partial(waiting.refuse, refusal))

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.config import Settings
 from barnabas.protocol.records.metadata import NoOpRecord
@@ -22,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 # An eighth of the session timeout, so that a dead broker is fenced soon after its session expires.
 CHECKS_PER_SESSION = 8
-_NS_PER_MS = 1_000_000
 
 
 # Stale brokers that are fenced in one run; each takes one record per partition in whose ISR it was.
@@ -70,7 +70,7 @@ class PeriodicTasks:
     def _schedule(self, task: _Task) -> None:
         """Schedules the next run; an interval of 0 means never."""
         if task.interval_ms > 0:
-            deadline_ns = self._clock.monotonic_ns() + task.interval_ms * _NS_PER_MS
+            deadline_ns = self._clock.monotonic_ns() + task.interval_ms * NS_PER_MS
             self._timers.set((self, task.name), deadline_ns, partial(self._run, task))
 
     def _run(self, task: _Task) -> None:

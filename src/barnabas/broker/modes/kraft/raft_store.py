@@ -175,19 +175,6 @@ class RaftStore:
                 listener.lost(lost)
 
     def _commit(self, high_watermark: int) -> None:
-        self._report(high_watermark)
-        if self._elected_epoch is not None and not self._is_closed:
-            self._report_leadership(self._elected_epoch)
-
-    def _report_leadership(self, epoch: int) -> None:
-        self._reported_epoch, self._elected_epoch = epoch, None
-        logger.info("node %d leads the metadata quorum in epoch %d", self.quorum.me.id, epoch)
-        for listener in self.listeners:
-            listener.won(epoch)
-
-    # Reporting
-
-    def _report(self, high_watermark: int) -> None:
         chunk: list[MetadataBatch] = []
         size = 0
         for batch in self._committed_batches(high_watermark):
@@ -198,6 +185,16 @@ class RaftStore:
             size += batch.size
             self._next_offset = batch.last_offset + 1
         self._report_chunk(chunk, is_end=True)
+        if self._elected_epoch is not None and not self._is_closed:
+            self._report_leadership(self._elected_epoch)
+
+    def _report_leadership(self, epoch: int) -> None:
+        self._reported_epoch, self._elected_epoch = epoch, None
+        logger.info("node %d leads the metadata quorum in epoch %d", self.quorum.me.id, epoch)
+        for listener in self.listeners:
+            listener.won(epoch)
+
+    # Reporting
 
     def _report_chunk(self, chunk: Sequence[MetadataBatch], *, is_end: bool) -> None:
         for listener in self.listeners:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder
 from barnabas.config import Settings
 from barnabas.metadata.image import Image
@@ -26,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 # How often old snapshots are deleted, as in Apache Kafka.
 CLEAN_INTERVAL_MS = 60_000
-_MS = 1_000_000
 
 
 class SnapshotGenerator:
@@ -47,10 +47,10 @@ class SnapshotGenerator:
         self._workers = workers
         self._on_failure = on_failure
         self._max_bytes: int = settings["metadata.log.max.record.bytes.between.snapshots"]
-        self._max_interval_ns = settings["metadata.log.max.snapshot.interval.ms"] * _MS
+        self._max_interval_ns = settings["metadata.log.max.snapshot.interval.ms"] * NS_PER_MS
         self._retention_bytes: int = settings["metadata.max.retention.bytes"]
         self._retention_ms: int = settings["metadata.max.retention.ms"]
-        self._delete_delay_ns = settings["internal.metadata.delete.delay.millis"] * _MS
+        self._delete_delay_ns = settings["internal.metadata.delete.delay.millis"] * NS_PER_MS
         self._bytes = 0
         self._since_ns = clock.monotonic_ns()
         self._is_writing = False
@@ -102,7 +102,7 @@ class SnapshotGenerator:
     # Deletion
 
     def _schedule_cleaning(self) -> None:
-        deadline_ns = self._clock.monotonic_ns() + CLEAN_INTERVAL_MS * _MS
+        deadline_ns = self._clock.monotonic_ns() + CLEAN_INTERVAL_MS * NS_PER_MS
         self._timers.set((self, "clean"), deadline_ns, self._clean)
 
     def _clean(self) -> None:

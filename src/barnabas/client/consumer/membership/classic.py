@@ -209,7 +209,7 @@ class ClassicMembership:
         if not topics <= known.keys() or self._cluster.is_stale:
             await self._cluster.update()
         counts = self._counts(topics)
-        assignor = next(one for one in self._assignors if one.name == joined.protocol_name)
+        assignor = next(candidate for candidate in self._assignors if candidate.name == joined.protocol_name)
         plan = assignor.assign(counts, members)
         self._assigned_counts = {topic: counts.get(topic, 0) for topic in topics}
         return assignments_of(plan)
@@ -226,9 +226,9 @@ class ClassicMembership:
         """Called after a metadata update: topics may have been created, deleted or extended."""
         subscription = self._subscription
         if subscription.mode is Mode.PATTERN:
-            found = matching_topics(self._cluster, subscription, self._requests.excludes_internal)
-            if found != subscription.topics:
-                subscription.change_topics(found)
+            matching = matching_topics(self._cluster, subscription, self._requests.excludes_internal)
+            if matching != subscription.topics:
+                subscription.change_topics(matching)
                 self._wake()
         planned = self._assigned_counts
         if planned is not None and not self._must_join:

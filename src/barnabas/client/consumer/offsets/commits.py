@@ -63,10 +63,10 @@ class Commits:
                 member_epoch=committer.generation_or_epoch if committer.is_epoch else NO_EPOCH,
             )
             response = await connection.send(request, OffsetFetchResponse)
-            found = fetched_offsets(response, None if batched else self._group_id)[self._group_id]
-            if isinstance(found, KafkaError):
-                raise found
-            return {partition: found[partition] for partition in found}
+            committed = fetched_offsets(response, None if batched else self._group_id)[self._group_id]
+            if isinstance(committed, KafkaError):
+                raise committed
+            return {partition: committed[partition] for partition in committed}
 
         return await self._until(deadline, "OffsetFetch", attempt)
 
@@ -108,7 +108,7 @@ class Commits:
             )
         raise error_for(code)
 
-    async def _until(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _until(self, deadline: Deadline, operation: str, attempt: Callable[[], Awaitable[T]]) -> T:
         async def watched() -> T:
             try:
                 return await attempt()
@@ -120,7 +120,7 @@ class Commits:
                 # The next heartbeat returns the current epoch.
                 raise _NotYet(error.message) from error
 
-        return await self._cluster.retries.until(deadline, what, watched)
+        return await self._cluster.retries.until(deadline, operation, watched)
 
 
 class _NotYet(RetriableError):

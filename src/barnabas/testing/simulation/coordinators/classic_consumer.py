@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.coordinator.group.caller import Caller
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -25,11 +26,10 @@ from barnabas.testing.simulation.coordinators.members import (
     Client,
     Scene,
 )
-from barnabas.testing.simulation.coordinators.shard_host import MS
 
 JOIN_VERSION = 9
 # A client waits for the others as long as they may take, and a little longer.
-JOIN_TIMEOUT_NS = (REBALANCE_MS + 1_000) * MS
+JOIN_TIMEOUT_NS = (REBALANCE_MS + 1_000) * NS_PER_MS
 NO_GENERATION = -1
 # After these a member begins anew without its id.
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
@@ -51,7 +51,7 @@ class ClassicConsumer(Client):
         # Requests and timers of an earlier attempt to join are ignored.
         self._attempt = 0
         self._seen: list[int] = []
-        self.after(scene.random.integer(0, 500 * MS), self.join)
+        self.after(scene.random.integer(0, 500 * NS_PER_MS), self.join)
 
     # Joining
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.consumer.heartbeat import HeartbeatContext
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -19,10 +20,9 @@ from barnabas.testing.simulation.coordinators.members import (
     Client,
     Scene,
 )
-from barnabas.testing.simulation.coordinators.shard_host import MS
 
 HEARTBEAT_VERSION = 1
-MAX_GIVING_BACK_NS = 400 * MS
+MAX_GIVING_BACK_NS = 400 * NS_PER_MS
 # After these it joins anew.  The last: without it the group has become a classic one.
 _LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 
@@ -41,7 +41,7 @@ class ModernConsumer(Client):
         self._is_leaving = False
         # What it says of itself is taken for said when an answer has come.
         self._is_introduced = False
-        self.after(scene.random.integer(0, 500 * MS), self._beat)
+        self.after(scene.random.integer(0, 500 * NS_PER_MS), self._beat)
 
     @property
     def member_id(self) -> str:

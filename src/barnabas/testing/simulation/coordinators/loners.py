@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from functools import partial
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.coordinator.decision import Decision, Marker
 from barnabas.coordinator.group.offsets.commit import commit_in_transaction
 from barnabas.coordinator.group.offsets.delete import delete
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from barnabas.testing.simulation.coordinators.members import Client, Scene
-from barnabas.testing.simulation.coordinators.shard_host import MS
 
 TXN_VERSION = 5
-MARKER_RETRY_NS = 50 * MS
-MAX_OPEN_NS = 1_000 * MS
+MARKER_RETRY_NS = 50 * NS_PER_MS
+MAX_OPEN_NS = 1_000 * NS_PER_MS
 
 
 class Loner(Client):

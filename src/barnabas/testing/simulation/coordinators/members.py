@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.group.offsets.commit import commit
@@ -21,15 +22,15 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFe
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.simulated.world import World
 from barnabas.testing.simulation.coordinators.group_book import Book, Sent
-from barnabas.testing.simulation.coordinators.shard_host import MS, Cluster, Host, Wire
+from barnabas.testing.simulation.coordinators.shard_host import Cluster, Host, Wire
 
 R = TypeVar("R")
 
-HEARTBEAT_NS = 300 * MS
+HEARTBEAT_NS = 300 * NS_PER_MS
 SESSION_MS = 1_500
 REBALANCE_MS = 1_200
-REQUEST_TIMEOUT_NS = 800 * MS
-BACKOFF_NS = 100 * MS
+REQUEST_TIMEOUT_NS = 800 * NS_PER_MS
+BACKOFF_NS = 100 * NS_PER_MS
 COMMIT_VERSION = 9
 
 
@@ -91,7 +92,7 @@ class Client:
             action()
 
     def pause(self, duration_ns: int) -> None:
-        self.scene.world.agenda.note(f"{self!r} is slow for {duration_ns // MS} ms")
+        self.scene.world.agenda.note(f"{self!r} is slow for {duration_ns // NS_PER_MS} ms")
         self._paused_until_ns = self.scene.world.now_ns + duration_ns
 
     def crash(self) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.broker.replicas.transaction_checks import TransactionalWrite
@@ -22,7 +23,7 @@ from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest,
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.simulated.world import World
 from barnabas.storage.log.names import TopicPartition
-from barnabas.testing.simulation.coordinators.shard_host import MS, Wire
+from barnabas.testing.simulation.coordinators.shard_host import Wire
 from barnabas.testing.simulation.coordinators.transaction_broker import (
     OffsetsInTransactions,
     TransactionsBroker,
@@ -30,8 +31,8 @@ from barnabas.testing.simulation.coordinators.transaction_broker import (
 
 R = TypeVar("R")
 TIMEOUT_MS = 900
-REQUEST_TIMEOUT_NS = 300 * MS
-BACKOFF_NS = 40 * MS
+REQUEST_TIMEOUT_NS = 300 * NS_PER_MS
+BACKOFF_NS = 40 * NS_PER_MS
 MAX_TRIES = 25
 GROUP = "sink"
 # A producer that hears one of these has been replaced.

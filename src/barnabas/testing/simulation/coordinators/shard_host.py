@@ -14,6 +14,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.config import BROKER
 from barnabas.config.settings import Settings
 from barnabas.coordinator.decision import Context, Decision
@@ -28,7 +29,6 @@ M = TypeVar("M", bound=Machine)
 R = TypeVar("R")
 Decide = Callable[[M, Context], Decision[R]]
 
-MS = 1_000_000
 START_WALL_MS = 1_700_000_000_000
 COMMIT_TIMEOUT_MS = 1_000
 _NODE = {
@@ -117,7 +117,7 @@ class Host(Generic[M]):
 
     @property
     def now_ms(self) -> int:
-        return self._world.now_ns // MS
+        return self._world.now_ns // NS_PER_MS
 
     def _context(self) -> Context:
         cluster = self._cluster
@@ -153,7 +153,7 @@ class Host(Generic[M]):
         times = [shard.machine.timers.next_deadline(), shard.next_expiry]
         due = [one for one in times if one is not None]
         if due:
-            self._world.agenda.set((self.log.name, "timers"), min(due) * MS, partial(self._due, shard))
+            self._world.agenda.set((self.log.name, "timers"), min(due) * NS_PER_MS, partial(self._due, shard))
 
     def _due(self, shard: Shard[M]) -> None:
         if shard is self.shard:
@@ -197,8 +197,8 @@ class WireFaults:
     lost: float = 0.0
     twice: float = 0.0
     slow: float = 0.0
-    max_delay_ns: int = 5 * MS
-    max_slow_ns: int = 2_500 * MS
+    max_delay_ns: int = 5 * NS_PER_MS
+    max_slow_ns: int = 2_500 * NS_PER_MS
 
 
 @dataclass

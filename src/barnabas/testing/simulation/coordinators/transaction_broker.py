@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.view import BatchView, batches
 from barnabas.broker.coordinators.marker_sender import MarkerSender
@@ -41,11 +42,11 @@ from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.producers.producer_append import AppendOrigin
 from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
-from barnabas.testing.simulation.coordinators.shard_host import MS, Cluster, Host
+from barnabas.testing.simulation.coordinators.shard_host import Cluster, Host
 
 R = TypeVar("R")
-ABORT_EVERY_NS = 150 * MS
-MARKER_TIMEOUT_NS = 700 * MS
+ABORT_EVERY_NS = 150 * NS_PER_MS
+MARKER_TIMEOUT_NS = 700 * NS_PER_MS
 TXN_OFFSETS_VERSION = 5
 READ_BYTES = 1 << 20
 # Indexes of usual size would take longer to make than all the rest.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.features import METADATA_VERSION, metadata_version_named
@@ -30,7 +31,6 @@ from barnabas.testing.simulation.coordinators.group_book import Book
 from barnabas.testing.simulation.coordinators.loners import Loner, TransactionalCommitter
 from barnabas.testing.simulation.coordinators.members import Scene
 from barnabas.testing.simulation.coordinators.shard_host import (
-    MS,
     Cluster,
     Faults,
     Host,
@@ -40,10 +40,10 @@ from barnabas.testing.simulation.coordinators.shard_host import (
 )
 from barnabas.testing.simulation.registry import scenario
 
-TROUBLED_NS = 4_000 * MS
-QUIET_NS = 20_000 * MS
-MEAN_PAUSE_NS = 250 * MS
-WORK_EVERY_NS = 150 * MS
+TROUBLED_NS = 4_000 * NS_PER_MS
+QUIET_NS = 20_000 * NS_PER_MS
+MEAN_PAUSE_NS = 250 * NS_PER_MS
+WORK_EVERY_NS = 150 * NS_PER_MS
 MAX_MEMBERS = 4
 KEPT, SHORT_LIVED = "kept", "short-lived"
 # Sessions of seconds, so that members are missed soon.
@@ -67,7 +67,7 @@ class GroupsLife:
         self.random = world.random_for("trouble")
         self.cluster = Cluster.of(OPTIONS)
         self._make_topics()
-        lag_ns = (0, 5, 30)[self.random.integer(0, 2)] * MS
+        lag_ns = (0, 5, 30)[self.random.integer(0, 2)] * NS_PER_MS
         self.log = ReplicatedLog(world, "groups", lag_ns)
         self.book = Book()
         self.log.on_commit = Faults.watch(world, self.book.take)
@@ -174,7 +174,7 @@ class GroupsLife:
         self.host.fail_over(
             orderly=self.random.integer(0, 1) == 1,
             compact=self.random.integer(0, 1) == 1,
-            down_ns=self.random.integer(0, 600 * MS),
+            down_ns=self.random.integer(0, 600 * NS_PER_MS),
         )
 
     def _one_alive(self) -> Member | None:
@@ -200,11 +200,11 @@ class GroupsLife:
     def _pause_member(self) -> None:
         member = self._one_alive()
         if member is not None:
-            member.pause(self.random.integer(0, 3_000 * MS))
+            member.pause(self.random.integer(0, 3_000 * NS_PER_MS))
 
     def _refuse_appends(self) -> None:
         self.log.refuses = 0.5
-        self.world.agenda.after(self.random.integer(0, 300 * MS), self._take_appends)
+        self.world.agenda.after(self.random.integer(0, 300 * NS_PER_MS), self._take_appends)
 
     def _take_appends(self) -> None:
         self.log.refuses = 0.0

@@ -12,6 +12,7 @@ from functools import partial
 
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from barnabas.base.units import NS_PER_MS
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL, TRANSACTION_VERSION
 from barnabas.metadata.delta import Delta
@@ -29,7 +30,6 @@ from barnabas.testing.simulation.coordinators.producers import (
     Producers,
 )
 from barnabas.testing.simulation.coordinators.shard_host import (
-    MS,
     Cluster,
     Faults,
     Host,
@@ -40,10 +40,10 @@ from barnabas.testing.simulation.coordinators.shard_host import (
 from barnabas.testing.simulation.coordinators.transaction_broker import DataPartition, TransactionsBroker
 from barnabas.testing.simulation.registry import scenario
 
-TROUBLED_NS = 2_500 * MS
-QUIET_NS = 20_000 * MS
-MEAN_PAUSE_NS = 200 * MS
-LOOK_EVERY_NS = 300 * MS
+TROUBLED_NS = 2_500 * NS_PER_MS
+QUIET_NS = 20_000 * NS_PER_MS
+MEAN_PAUSE_NS = 200 * NS_PER_MS
+LOOK_EVERY_NS = 300 * NS_PER_MS
 TOPIC, PARTITIONS = "sink", 2
 OPTIONS = {"offsets.retention.check.interval.ms": "60000"}
 
@@ -58,7 +58,7 @@ class TransactionsLife:
         bumps = self.random.integer(0, 3) > 0
         self._make_topics(EPOCH_BUMP_LEVEL if bumps or self.random.integer(0, 1) else 0)
         self.book = Book()
-        lag_ns = (0, 3, 15)[self.random.integer(0, 2)] * MS
+        lag_ns = (0, 3, 15)[self.random.integer(0, 2)] * NS_PER_MS
         log = ReplicatedLog(world, "groups", lag_ns)
         log.on_commit = Faults.watch(world, self.book.take)
         self.groups = Host(world, self.cluster, log, lambda: GroupMachine(0))
@@ -95,7 +95,7 @@ class TransactionsLife:
         lost, twice, slow = (
             self.random.fraction() * limit * self.random.integer(0, 1) for limit in (0.1, 0.15, 0.1)
         )
-        return WireFaults(lost, twice, slow, max_slow_ns=600 * MS)
+        return WireFaults(lost, twice, slow, max_slow_ns=600 * NS_PER_MS)
 
     def _draw_troubles(self) -> list[Callable[[], None]]:
         known = [
@@ -130,7 +130,7 @@ class TransactionsLife:
                 self._start(transactional_id)
             else:
                 # Its open transaction is left to time.
-                delay_ns = self.random.integer(0, 1_500 * MS)
+                delay_ns = self.random.integer(0, 1_500 * NS_PER_MS)
                 self.world.agenda.after(delay_ns, partial(self._start, transactional_id))
 
     def _one(self) -> Producer | None:
@@ -150,12 +150,14 @@ class TransactionsLife:
 
     def _fail_over_transactions(self) -> None:
         self.broker.fail_over(
-            orderly=self.random.integer(0, 1) == 1, down_ns=self.random.integer(0, 300 * MS)
+            orderly=self.random.integer(0, 1) == 1, down_ns=self.random.integer(0, 300 * NS_PER_MS)
         )
 
     def _fail_over_groups(self) -> None:
         self.groups.fail_over(
-            orderly=self.random.integer(0, 1) == 1, compact=True, down_ns=self.random.integer(0, 300 * MS)
+            orderly=self.random.integer(0, 1) == 1,
+            compact=True,
+            down_ns=self.random.integer(0, 300 * NS_PER_MS),
         )
 
     def _any_partition(self) -> DataPartition:
@@ -164,7 +166,7 @@ class TransactionsLife:
     def _partition_goes(self) -> None:
         partition = self._any_partition()
         partition.is_away = True
-        self.world.agenda.after(self.random.integer(0, 400 * MS), lambda: self._come_back(partition))
+        self.world.agenda.after(self.random.integer(0, 400 * NS_PER_MS), lambda: self._come_back(partition))
 
     @staticmethod
     def _come_back(partition: DataPartition) -> None:
@@ -177,7 +179,7 @@ class TransactionsLife:
         logs = [self.groups.log, self.broker.host.log]
         log = logs[self.random.integer(0, 1)]
         log.refuses = 0.5
-        self.world.agenda.after(self.random.integer(0, 200 * MS), lambda: self._take_appends(log))
+        self.world.agenda.after(self.random.integer(0, 200 * NS_PER_MS), lambda: self._take_appends(log))
 
     @staticmethod
     def _take_appends(log: ReplicatedLog) -> None:
@@ -209,7 +211,7 @@ class TransactionsLife:
         for partition in self.partitions.values():
             self._come_back(partition)
         self._restart_producers()
-        self.world.run(1_500 * MS)
+        self.world.run(1_500 * NS_PER_MS)
         for producer in self.alive:
             producer.stop_after_this()
         self.world.run(QUIET_NS, until=self._is_over)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.build import build
 from barnabas.batch.compression import Codec
 from barnabas.batch.control import EndTransactionMarker, build_marker
@@ -43,7 +44,6 @@ DIRS = ("/data/one", "/data/two")
 STEPS = 150
 PRODUCERS = (1000, 1001, 1002)
 KEYS = (b"a", b"b", b"c", b"d")
-MS = 1_000_000
 
 # Small segments and dense indexes: many files, many entries, in few records.
 _SMALL = LogOptions(
@@ -362,7 +362,7 @@ class LogLife:
 
     def pass_time(self) -> None:
         """The jobs run, retention among them."""
-        self.world.agenda.now_ns += self.random.integer(1, 4000) * MS
+        self.world.agenda.now_ns += self.random.integer(1, 4000) * NS_PER_MS
         with self._records_may_expire():
             for _ in range(20):
                 if self.jobs.run_due() > 0:

@@ -16,6 +16,7 @@ from barnabas.base.effects import Effect
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
@@ -58,17 +59,16 @@ from barnabas.testing.simulation.metadata_node import (
 from barnabas.testing.simulation.nemesis import Nemesis, Strike
 from barnabas.testing.simulation.registry import planted, scenario
 
-MS = 1_000_000
-TROUBLED_NS = 3_000 * MS
+TROUBLED_NS = 3_000 * NS_PER_MS
 # Old snapshots are looked for often enough that some go.
 CLEAN_INTERVAL_MS = 350
 # Looking at what a power loss would leave takes as long as a start of the node.
 CHECK_ONE_IN = 4
-QUIET_NS = 20_000 * MS
-ASK_EVERY_NS = 40 * MS
+QUIET_NS = 20_000 * NS_PER_MS
+ASK_EVERY_NS = 40 * NS_PER_MS
 # How often the leader resigns instead of being asked, and how long nobody leads then.
 RESIGN_ONE_IN = 30
-MAX_WITHOUT_LEADER_NS = 150 * MS
+MAX_WITHOUT_LEADER_NS = 150 * NS_PER_MS
 # There is nobody to talk to, and after a failed sync the page cache shows what the disk does not have: a
 # process that starts again on it cannot tell.
 STRIKES = frozenset(Strike) - {Strike.PARTITION, Strike.ONE_WAY_LOSS, Strike.CUT, Strike.FAILED_SYNC}
@@ -399,12 +399,12 @@ def keeps_uncommitted() -> Iterator[None]:
 @planted("metadata: reports what is not committed", scenario="metadata-life")
 def reports_uncommitted() -> Iterator[None]:
     """Publishers hear of everything in the log as soon as something is committed."""
-    healthy = RaftStore._report
+    healthy = RaftStore._commit
 
-    def report(self: RaftStore, high_watermark: int) -> None:
+    def commit(self: RaftStore, high_watermark: int) -> None:
         healthy(self, self.quorum.end_offset)
 
-    with patched(RaftStore, "_report", report):
+    with patched(RaftStore, "_commit", commit):
         yield
 
 
