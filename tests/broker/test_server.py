@@ -393,7 +393,7 @@ def test_a_broker_whose_metadata_log_fails_waits_for_no_controller(
     loop.finish(broker.stop())
     (reason,) = fatal
     assert isinstance(reason, OSError) and reason.errno == code
-    assert "this node cannot go on" in caplog.text
+    assert "this node cannot continue" in caplog.text
     assert explain(reason) in caplog.text
 
 
