@@ -1,10 +1,10 @@
-"""See it work: services write logs, a collector follows them, and Spark makes counts and alerts of them.
+"""The demo: services write logs, a collector follows them, and Spark turns them into counts and alerts.
 
     make demo
 
-A broker, a log generator, a collector and the log pipeline on Spark, with a live view and, in the end, a
-report to look at.  On a terminal it runs until Ctrl+C; without one, for two minutes.  Everything it leaves is
-in `demo/`; the next run goes on from there, `make clean` removes it.
+A broker, a log generator, a collector and the log pipeline on Spark, with a live view and finally an HTML
+report.  On a terminal it runs until Ctrl+C, otherwise for two minutes.  Everything it writes is in `demo/`;
+the next run continues from there, `make clean` removes it.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ SECONDS_WITHOUT_TERMINAL = 120
 PARTITIONS = 2
 LINES_PER_SECOND = 200
 LATE_MS = 4_000
-# A service begins a new file so often: what follows logs must follow that, too.
+# A service starts a new file at this size, so that the collector must follow a rotation.
 ROTATE_AT_BYTES = 512 * 1024
 TRIGGER = "3 seconds"
-SHOW_EVERY_S = 1.0
-TELL_EVERY_S = 10.0
-END_PATIENCE_S = 60
-# However long nobody runs it, the pipeline goes on with the record after the last one that it read.
+SHOW_INTERVAL_S = 1.0
+REPORT_INTERVAL_S = 10.0
+STOP_TIMEOUT_S = 60
+# However long the demo is not run, the pipeline continues with the record after the last one that it read.
 TOPIC_SETTINGS = {"retention.ms": "-1"}
 FAILED, INTERRUPTED = 1, 130
 
 
 class DemoError(Exception):
-    """It cannot go on; the message is the line that is shown."""
+    """The demo cannot continue; the message is shown to the user."""
 
 
 class Services(threading.Thread):
-    """Services that write lines to their files, as time goes by."""
+    """Services that write lines to their files in real time."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(name="services", daemon=True)
@@ -98,7 +98,7 @@ class Services(threading.Thread):
 
 
 class Demo:
-    """All of it."""
+    """The whole demo."""
 
     def __init__(self, folder: Path, seconds: float | None) -> None:
         self._folder = folder
@@ -110,11 +110,11 @@ class Demo:
 
     def run(self) -> int:
         with ExitStack() as stack:
-            # What goes wrong is told before everything stops, which may take a while.
+            # Errors are reported before everything stops, which may take a while.
             try:
                 report = self._run(stack)
             except KeyboardInterrupt:
-                self._say("everything stops before there was anything to see")
+                self._say("stopping before there was anything to show")
                 return INTERRUPTED
             except (DemoError, PipelineError, KafkaError, OSError) as error:
                 print(f"make demo: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
@@ -126,19 +126,19 @@ class Demo:
         logs = self._folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         with stopping_at_once():
-            self._say("a broker starts")
+            self._say("starting a broker")
             self._processes["broker"], bootstrap = stack.enter_context(broker(self._folder))
             create_topics(bootstrap)
             self._say(
-                f"{len(SERVICES)} services write to {logs}, a collector follows them into the topic logs"
+                f"{len(SERVICES)} services write to {logs}, and a collector follows them into the topic logs"
             )
             services = Services(logs, seed=int(time.time()))
             services.start()
             stack.callback(services.end)
             self._processes["collector"] = stack.enter_context(collector(self._folder, bootstrap))
-            self._say("Spark starts; this takes a while")
+            self._say("starting Spark; this takes a while")
             spark = self._start_spark()
-        # Spark has taken Ctrl+C for itself.
+        # Spark has installed its own handler for Ctrl+C.
         with stopping_at_once():
             running = self._start_pipeline(spark, bootstrap)
         stack.callback(stop, running)
@@ -149,7 +149,7 @@ class Demo:
             print(line)
         report = self._folder / "report.html"
         write_report({"bootstrap": bootstrap}, str(report))
-        self._say("everything stops; the next run goes on where this one ends")
+        self._say("stopping; the next run continues where this one ends")
         return report
 
     def _listen(self) -> None:
@@ -159,7 +159,7 @@ class Demo:
     def _start_spark(self) -> SparkSession:
         try:
             return session("barnabas-demo", "local[2]", output=str(self._folder / "spark.log"))
-        except RuntimeError as error:  # There is no Java, or it does not start.
+        except RuntimeError as error:  # No Java, or it does not start.
             raise DemoError(f"{error} ({self._folder / 'spark.log'} may say more)") from error
 
     def _start_pipeline(self, spark: SparkSession, bootstrap: str) -> Running:
@@ -172,17 +172,21 @@ class Demo:
         return pipeline.start(spark, settings, trigger=TRIGGER)
 
     def _watch(self, running: Running, reader: ResultReader, services: Services) -> Results:
-        """Show what comes until it is enough."""
+        """Show results until the demo ends."""
         try:
             return self._show_all(running, reader, services)
         except Exception:
-            # Whatever it says: if a process is gone, that is why.
+            # Whatever the error is: if a process has exited, that is the cause.
             self._check_processes()
             raise
 
     def _show_all(self, running: Running, reader: ResultReader, services: Services) -> Results:
         end_s = time.monotonic() + self._seconds if self._seconds is not None else float("inf")
-        pause_s = SHOW_EVERY_S if self._is_terminal else min(TELL_EVERY_S, self._seconds or TELL_EVERY_S)
+        pause_s = (
+            SHOW_INTERVAL_S
+            if self._is_terminal
+            else min(REPORT_INTERVAL_S, self._seconds or REPORT_INTERVAL_S)
+        )
         results = reader.read_new()
         while not self._is_stopped.wait(pause_s) and time.monotonic() < end_s:
             self._check_processes()
@@ -196,7 +200,7 @@ class Demo:
             code = process.poll()
             if code is not None:
                 how = f"with {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-                raise DemoError(f"the {name} has ended {how}; run it again and it goes on")
+                raise DemoError(f"the {name} has exited {how}; run the demo again to continue")
 
     def _show(self, results: Results, running: Running, services: Services) -> None:
         if not self._is_terminal:
@@ -220,7 +224,7 @@ class Demo:
 
 @contextmanager
 def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """`barnabas dev` with data that stays, and where it listens."""
+    """Run `barnabas dev` with persistent data; yields the process and its address."""
     command = [sys.executable, "-m", "barnabas", "dev", "--port", "0", "--data", str(folder / "broker")]
     environment = {**os.environ, "BARNABAS_STATE": str(folder / "state")}
     with running(command, stdout=subprocess.PIPE, env=environment) as process:
@@ -233,7 +237,7 @@ def broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
 
 @contextmanager
 def collector(folder: Path, bootstrap: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`barnabas collect`; it goes on where it was."""
+    """Run `barnabas collect`, which continues where it stopped."""
     command = [sys.executable, "-m", "barnabas", "collect", "--quiet", "--bootstrap-server", bootstrap]
     command += ["--topic", "logs", "--state", str(folder / "collected.json"), str(folder / "logs" / "*.log")]
     with running(command) as process:
@@ -244,21 +248,21 @@ def collector(folder: Path, bootstrap: str) -> Iterator[subprocess.Popen[bytes]]
 def running(
     command: Sequence[str], *, stdout: int | None = None, env: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that ends with us; not by the Ctrl+C that is meant for us."""
+    """Run a process that ends with us, and not by a Ctrl+C that is meant for us."""
     process = subprocess.Popen(command, start_new_session=True, stdout=stdout, env=env)
     try:
         yield process
     finally:
         process.terminate()
         try:
-            process.wait(END_PATIENCE_S)
+            process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def stop(running: Running) -> None:
-    # Java may be gone already.
+    # Java may have exited already.
     with suppress(Py4JError, ConnectionError):
         running.stop()
 
@@ -278,8 +282,10 @@ def _now_ms() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--folder", default=FOLDER, help="where everything is kept")
-    parser.add_argument("--seconds", type=float, help="how long it runs (on a terminal: until Ctrl+C)")
+    parser.add_argument("--folder", default=FOLDER, help="the folder for everything that the demo writes")
+    parser.add_argument(
+        "--seconds", type=float, help="how long it runs (default on a terminal: until Ctrl+C)"
+    )
     options = parser.parse_args()
     seconds = options.seconds
     if seconds is None and not sys.stdout.isatty():
@@ -287,7 +293,7 @@ def main() -> int:
     logging.basicConfig(level=logging.ERROR)
     try:
         return Demo(Path(options.folder), seconds).run()
-    except KeyboardInterrupt:  # Once more, while everything stops.
+    except KeyboardInterrupt:  # A second Ctrl+C, while everything stops.
         return INTERRUPTED
 
 

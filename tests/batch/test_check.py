@@ -12,10 +12,10 @@ from barnabas.batch.build import build
 from barnabas.batch.check import (
     CLIENT_DECOMPRESSED_LIMIT,
     RECORD_ERRORS_MAX,
+    AppendOrigin,
     CheckedBatch,
     CheckRules,
     InvalidRecords,
-    Origin,
     check_batch,
     only_batch,
 )
@@ -31,7 +31,7 @@ LOG_APPEND = TimestampType.LOG_APPEND_TIME
 
 
 def check(
-    batch: bytes | bytearray, origin: Origin = Origin.CLIENT, version: int = 12, **rules: Any
+    batch: bytes | bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, version: int = 12, **rules: Any
 ) -> CheckedBatch:
     view = only_batch(batch, version)
     return check_batch(view, CheckRules(**rules), now_ms=START, origin=origin)
@@ -319,7 +319,7 @@ def test_markers_of_the_coordinator_pass_uncompressed() -> None:
     )
     view = BatchView(marker)
     rules = CheckRules(compression=Codec.ZSTD, compacted=True)
-    checked = check_batch(view, rules, now_ms=START, origin=Origin.COORDINATOR)
+    checked = check_batch(view, rules, now_ms=START, origin=AppendOrigin.COORDINATOR)
     assert checked.view.buffer is marker
     assert checked.view.is_control
     assert checked.max_timestamp == START + 10**9
@@ -328,5 +328,5 @@ def test_markers_of_the_coordinator_pass_uncompressed() -> None:
 def test_a_raft_leader_appends_at_its_own_offsets() -> None:
     records = [record._replace(offset=record.offset + 500) for record in numbered(4)]
     view = BatchView(build(records, leader_epoch=9))
-    checked = check_batch(view, CheckRules(), now_ms=START, origin=Origin.RAFT_LEADER)
+    checked = check_batch(view, CheckRules(), now_ms=START, origin=AppendOrigin.RAFT_LEADER)
     assert checked.view is view

@@ -9,6 +9,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from barnabas.batch.records import Record
 from barnabas.broker.metadata.broker_lifecycle import State
 from barnabas.broker.network.ports import CannotListenError
 from barnabas.broker.server import Broker
+from barnabas.broker.sliced_work import SlicedWork
 from barnabas.cli.server.dev import format_data, settings
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.node import parse_node, read_node
@@ -450,6 +452,29 @@ def test_a_fault_on_the_way_up_fails_the_start(
     monkeypatch.setattr(broker, step, fail)
     with pytest.raises(ZeroDivisionError, match="oops"):
         loop.finish(broker.start())
+    loop.finish(broker.stop())
+
+
+def test_clients_come_when_every_partition_has_its_leader(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leaders that were elected for a node that comes back are taken up in slices."""
+    broker = loop.broker(tmp_path)
+    loop.finish(broker.start())
+    wire = loop.connect(broker)
+    for number in range(5):
+        assert create(wire, f"t{number}").error_code == 0
+    loop.finish(broker.stop())
+    monkeypatch.setattr(
+        "barnabas.broker.replicas.transitions.SlicedWork",
+        partial(SlicedWork, slice_ns=20_000, pause_ns=5_000_000),
+    )
+    broker = loop.broker(tmp_path)
+    start = broker.start()
+    loop.until(lambda: start.done)
+    assert all(one.is_leader for one in broker.replicas.partitions.values())
+    assert len(broker.replicas.partitions) == 5
+    loop.finish(start)
     loop.finish(broker.stop())
 
 

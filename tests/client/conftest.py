@@ -13,7 +13,7 @@ TIMEOUT_S = 180
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine to its end, which must come in time."""
+    """Run a coroutine to its end, within a time limit."""
 
     def run_in_time(work: Coroutine[Any, Any, Any]) -> Any:
         async def in_time() -> Any:

@@ -1,7 +1,4 @@
-"""A broker made for one test: it answers as it is told to, and remembers what it was asked.
-
-What lives here: the server, and answers that most tests want as they are.  What may not: a test.
-"""
+"""A scripted broker for one test: it responds as configured, and records its requests."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import Uuid
 from barnabas.batch.view import BatchView, patch_offsets
 from barnabas.protocol.apis import apis
-from barnabas.protocol.frame import FrameReader, read_request, write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,19 +19,20 @@ from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffs
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
+from tests.frames import FrameReader, read_request, write_response
 
 TOPIC = "scripted"
 TOPIC_ID = Uuid(bytes(15) + b"\x07")
 NODE_ID = 1
 PRODUCER_ID = 4000
 
-# An answer; None for no answer at all; Hangup to close the connection instead.
+# A response; None for no response at all; Hangup to close the connection instead.
 Answer = Message | None
 Handler = Callable[[Any, int], Answer]
 
 
 class Hangup(Exception):
-    """Close the connection without an answer."""
+    """Close the connection without a response."""
 
 
 class ScriptedBroker:
@@ -44,10 +41,10 @@ class ScriptedBroker:
     def __init__(self) -> None:
         self.port = 0
         self.highest: dict[int, int] = {}
-        self.asked: list[tuple[Message, int]] = []
+        self.requests: list[tuple[Message, int]] = []
         self.leader_epoch = 0
         self.partitions = 1
-        # Batches as they were taken, whatever their sequence.
+        # Batches as they arrived, whatever their sequence.
         self.log: list[BatchView] = []
         self.connections = 0
         self._next_offset = 0
@@ -68,16 +65,16 @@ class ScriptedBroker:
         return f"127.0.0.1:{self.port}"
 
     def count(self, kind: type[Message]) -> int:
-        """How often it was asked so."""
-        return sum(isinstance(request, kind) for request, _ in self.asked)
+        """How many requests of this type it has received."""
+        return sum(isinstance(request, kind) for request, _ in self.requests)
 
-    def once(self, kind: type[Message], answer: Handler) -> None:
-        """Another answer for the next request of a kind; then the usual one again."""
+    def once(self, kind: type[Message], response: Handler) -> None:
+        """Set the response to the next request of a type; after that the usual one applies again."""
         usual = self.handlers[kind]
 
         def first(request: Any, version: int) -> Answer:
             self.handlers[kind] = usual
-            return answer(request, version)
+            return response(request, version)
 
         self.handlers[kind] = first
 
@@ -86,7 +83,7 @@ class ScriptedBroker:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Gone, with all connections; `start` brings it back at the same place."""
+        """Stop, with all connections; `start` restarts it at the same address."""
         assert self._server is not None
         self._server.close()
         self.hang_up()
@@ -112,25 +109,25 @@ class ScriptedBroker:
 
     def _answer(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
         head, request = read_request(frame)
-        self.asked.append((request, head.version))
-        answer = self.handlers[type(request)](request, head.version)
-        if answer is not None:
+        self.requests.append((request, head.version))
+        response = self.handlers[type(request)](request, head.version)
+        if response is not None:
             version = head.version
-            if isinstance(answer, ApiVersionsResponse) and answer.error_code:
+            if isinstance(response, ApiVersionsResponse) and response.error_code:
                 version = 0
-            writer.write(write_response(answer, version, head.correlation_id))
+            writer.write(write_response(response, version, head.correlation_id))
 
-    # ------------------------------------------------------------------------------------- the usual answers
+    # -------------------------------------------------------------------------------------- default responses
 
     def api_versions(self, request: ApiVersionsRequest, version: int) -> Answer:
         keys = [
             ApiVersionsResponse.ApiVersion(
-                api_key=one.key,
-                min_version=one.versions.lowest,
-                max_version=min(one.stable, self.highest.get(one.key, one.stable)),
+                api_key=value.key,
+                min_version=value.versions.lowest,
+                max_version=min(value.stable, self.highest.get(value.key, value.stable)),
             )
-            for one in apis().values()
-            if one.stable >= one.versions.lowest
+            for value in apis().values()
+            if value.stable >= value.versions.lowest
         ]
         known = self.highest.get(18, 4)
         code = ErrorCode.UNSUPPORTED_VERSION if version > known else ErrorCode.NONE

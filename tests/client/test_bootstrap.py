@@ -1,4 +1,4 @@
-"""Where a client begins, and when it begins anew: client.dns.lookup and metadata.recovery.*."""
+"""Bootstrap servers and rebootstrapping: client.dns.lookup and metadata.recovery.*."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
 class FakeResolver:
-    """Knows what it was told."""
+    """Resolves only configured names."""
 
     def __init__(self, addresses: dict[str, list[str]], names: dict[str, list[str]] | None = None) -> None:
         self.known_addresses = addresses
         self.known_names = names or {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def addresses(self, host: str) -> list[str]:
-        self.asked.append(host)
+        self.requests.append(host)
         if host not in self.known_addresses:
             raise OSError(f"{host} is not known")
         return self.known_addresses[host]
 
     async def canonical_names(self, host: str) -> list[str]:
-        self.asked.append(host)
+        self.requests.append(host)
         if host not in self.known_names:
             raise OSError(f"{host} is not known")
         return self.known_names[host]
@@ -72,14 +72,14 @@ def test_canonical_names_become_servers_of_their_own(run: Run) -> None:
         resolver = FakeResolver({}, {"vip": ["a.example", "b.example"], "other": ["b.example"]})
         bootstrap = described(["vip:9092", "lost:9092", "other:9092"], resolver, CANONICAL)
         nodes = await bootstrap.nodes()
-        assert [(one.id, one.host, one.port) for one in nodes] == [
+        assert [(node.id, node.host, node.port) for node in nodes] == [
             (-1, "a.example", 9092),
             (-2, "b.example", 9092),
         ]
         assert await bootstrap.nodes() is nodes, "resolved once"
         resolver.known_names["vip"] = ["c.example"]
         bootstrap.forget()
-        assert [one.host for one in await bootstrap.nodes()] == ["c.example", "b.example"]
+        assert [node.host for node in await bootstrap.nodes()] == ["c.example", "b.example"]
 
     run(work())
 
@@ -88,10 +88,10 @@ def test_names_stay_as_they_are_otherwise(run: Run) -> None:
     async def work() -> None:
         resolver = FakeResolver({}, {"vip": ["a.example"]})
         bootstrap = described(["vip:9092"], resolver, "use_all_dns_ips")
-        assert [one.host for one in await bootstrap.nodes()] == ["vip"]
+        assert [node.host for node in await bootstrap.nodes()] == ["vip"]
         bootstrap.forget()
-        assert [one.host for one in await bootstrap.nodes()] == ["vip"]
-        assert resolver.asked == []
+        assert [node.host for node in await bootstrap.nodes()] == ["vip"]
+        assert resolver.requests == []
 
     run(work())
 
@@ -110,14 +110,14 @@ def test_every_address_of_a_host_is_tried(run: Run) -> None:
 
     async def work() -> None:
         async with scripted() as broker:
-            # A listener with a full queue answers nobody, as a host behind a firewall.
+            # A listener with a full queue does not respond, like a host behind a firewall.
             with socket.socket() as deaf:
                 deaf.bind(("127.0.0.2", broker.port))
                 deaf.listen(0)
                 fillers = [socket.socket() for _ in range(8)]
-                for one in fillers:
-                    one.setblocking(False)
-                    one.connect_ex(("127.0.0.2", broker.port))
+                for filler in fillers:
+                    filler.setblocking(False)
+                    filler.connect_ex(("127.0.0.2", broker.port))
                 resolver = FakeResolver({"vip": ["127.0.0.2", "127.0.0.1"], "127.0.0.1": ["127.0.0.1"]})
                 cluster = opened(
                     f"vip:{broker.port}",
@@ -128,8 +128,8 @@ def test_every_address_of_a_host_is_tried(run: Run) -> None:
                 await cluster.update()
                 assert list(cluster.metadata.brokers) == [1]
                 await cluster.close()
-                for one in fillers:
-                    one.close()
+                for filler in fillers:
+                    filler.close()
 
     run(work())
 
@@ -148,14 +148,14 @@ async def known_and_unknown(
 
 
 @pytest.mark.parametrize("strategy", ["none", "NONE"])
-def test_without_recovery_the_bootstrap_servers_are_asked_only_once(run: Run, strategy: str) -> None:
+def test_without_recovery_the_bootstrap_servers_are_used_only_once(run: Run, strategy: str) -> None:
     """metadata.recovery.strategy was never read."""
 
     async def work() -> None:
         async with scripted() as first, scripted() as second:
             cluster = opened([first.bootstrap, second.bootstrap], metadata_recovery_strategy=strategy)
             known, other = await known_and_unknown(cluster, first, second)
-            assert [one.port for one in await cluster.nodes()] == [known.port]
+            assert [node.port for node in await cluster.nodes()] == [known.port]
             connections = other.connections
             await known.stop()
             with pytest.raises(client_errors.RetriableError):
@@ -163,12 +163,12 @@ def test_without_recovery_the_bootstrap_servers_are_asked_only_once(run: Run, st
             assert other.connections == connections
             await known.start()
             await cluster.retries.until(Deadline(60_000), "metadata", cluster.update)
-            # A broker that asks for a new beginning gets none.
+            # REBOOTSTRAP_REQUIRED is ignored.
             refusal = MetadataResponse(brokers=[], topics=[], error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
             known.once(MetadataRequest, lambda *_: refusal)
             with pytest.raises(client_errors.RebootstrapRequiredError):
                 await cluster.update()
-            assert [one.port for one in cluster.metadata.brokers.values()] == [known.port]
+            assert [value.port for value in cluster.metadata.brokers.values()] == [known.port]
             await cluster.close()
 
     run(work())
@@ -181,7 +181,7 @@ def test_with_recovery_another_bootstrap_server_is_found(run: Run) -> None:
             known, other = await known_and_unknown(cluster, first, second)
             await known.stop()
             await cluster.retries.until(Deadline(60_000), "metadata", cluster.update)
-            assert [one.port for one in cluster.metadata.brokers.values()] == [other.port]
+            assert [value.port for value in cluster.metadata.brokers.values()] == [other.port]
             await known.start()
             await cluster.close()
 
@@ -189,7 +189,7 @@ def test_with_recovery_another_bootstrap_server_is_found(run: Run) -> None:
 
 
 def test_a_broker_that_is_silent_for_too_long_is_left_for_the_bootstrap_servers(run: Run) -> None:
-    """KIP-1102: it takes connections and gives no metadata."""
+    """KIP-1102: it accepts connections and returns no metadata."""
 
     async def work() -> None:
         async with scripted() as first, scripted() as second:
@@ -208,7 +208,7 @@ def test_a_broker_that_is_silent_for_too_long_is_left_for_the_bootstrap_servers(
                 cluster.settings, [other.bootstrap], FakeResolver({"127.0.0.1": ["127.0.0.1"]})
             )
             await cluster.update()
-            assert [one.port for one in cluster.metadata.brokers.values()] == [other.port] != [known_port]
+            assert [value.port for value in cluster.metadata.brokers.values()] == [other.port] != [known_port]
             await until(lambda: connection.is_closed)
             await cluster.close()
 

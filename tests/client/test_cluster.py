@@ -23,7 +23,7 @@ Run = Callable[[Any], Any]
 QUICK: dict[str, Any] = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "retry_backoff_max_ms": 20}
 
 
-def test_nobody_is_there(run: Run) -> None:
+def test_no_broker_is_listening(run: Run) -> None:
     async def work() -> None:
         (port,) = free_ports(1)
         async with Admin(bootstrap_servers=f"127.0.0.1:{port}", **QUICK) as admin:
@@ -53,7 +53,7 @@ def test_one_bootstrap_server_that_lives_is_enough(run: Run) -> None:
     run(work())
 
 
-def test_a_broker_that_does_not_answer_is_left(run: Run) -> None:
+def test_a_broker_that_does_not_respond_is_abandoned(run: Run) -> None:
     async def work() -> None:
         async with scripted() as silent, scripted() as broker:
             silent.handlers[MetadataRequest] = lambda *_: None
@@ -68,13 +68,13 @@ def test_a_broker_that_does_not_answer_is_left(run: Run) -> None:
 
 def test_something_else_that_listens_is_no_broker(run: Run) -> None:
     async def work() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def protocol(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(10)
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             await writer.drain()
             writer.close()
 
-        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        server = await asyncio.start_server(protocol, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with Admin(bootstrap_servers=f"127.0.0.1:{port}", **QUICK) as admin:
             with pytest.raises(client_errors.KafkaTimeoutError, match="could not be handled"):
@@ -121,7 +121,7 @@ def test_a_coordinator_that_moved_is_looked_up_again(run: Run) -> None:
 
     async def work() -> None:
         async with scripted() as broker:
-            where = TopicPartition(TOPIC, 0)
+            partition = TopicPartition(TOPIC, 0)
 
             def commit(code: int) -> OffsetCommitResponse:
                 part = OffsetCommitResponse.Partition(partition_index=0, error_code=code)
@@ -141,7 +141,7 @@ def test_a_coordinator_that_moved_is_looked_up_again(run: Run) -> None:
             )
             broker.once(FindCoordinatorRequest, lambda *_: FindCoordinatorResponse(coordinators=[loading]))
             async with Admin(bootstrap_servers=broker.bootstrap, **QUICK) as admin:
-                done = await admin.alter_consumer_group_offsets("g", {where: OffsetAndMetadata(1)})
+                done = await admin.alter_consumer_group_offsets("g", {partition: OffsetAndMetadata(1)})
                 done.raise_first()
             assert broker.count(FindCoordinatorRequest) == 3
             assert broker.count(OffsetCommitRequest) == 2

@@ -1,4 +1,4 @@
-"""One exception for each error code, and what it says."""
+"""One exception per error code, and its message."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_bytes_equal_apache_kafkas(version: int) -> None:
     assert read_assignment(HEX[f"assignment v{version}"]) == Assignment(OWNED, b"ud")
 
 
-def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
+def test_a_newer_version_is_read_as_the_newest_known() -> None:
     data = b"\x00\x09" + HEX["subscription v3"][2:] + b"something new"
     assert read_subscription(data).rack_id == "rack-a"
 

@@ -12,7 +12,7 @@ ONE, OTHER = Uuid(bytes(15) + b"1"), Uuid(bytes(15) + b"2")
 WHERE = TopicPartition("t", 0)
 
 
-def answer(
+def response(
     leader: int = 1, epoch: int = 5, topic_id: Uuid = ONE, code: int = 0, brokers: tuple[int, ...] = (1, 2)
 ) -> MetadataResponse:
     partition = MetadataResponse.Partition(
@@ -37,24 +37,24 @@ def leader(metadata: Metadata) -> int | None:
 
 def test_a_broker_that_lags_behind_does_not_lead_back() -> None:
     metadata = Metadata()
-    metadata.take(answer(leader=2, epoch=6), 1.0)
-    metadata.take(answer(leader=1, epoch=5), 2.0)
+    metadata.update(response(leader=2, epoch=6), 1.0)
+    metadata.update(response(leader=1, epoch=5), 2.0)
     assert leader(metadata) == 2
-    metadata.take(answer(leader=1, epoch=7), 3.0)
+    metadata.update(response(leader=1, epoch=7), 3.0)
     assert leader(metadata) == 1
 
 
-def test_a_topic_made_anew_starts_its_epochs_anew() -> None:
+def test_a_recreated_topic_restarts_its_epochs() -> None:
     metadata = Metadata()
-    metadata.take(answer(leader=2, epoch=6), 1.0)
-    metadata.take(answer(leader=1, epoch=0, topic_id=OTHER), 2.0)
+    metadata.update(response(leader=2, epoch=6), 1.0)
+    metadata.update(response(leader=1, epoch=0, topic_id=OTHER), 2.0)
     assert leader(metadata) == 1
     assert metadata.names == {OTHER: "t"}
 
 
 def test_a_leader_that_is_not_alive_is_none() -> None:
     metadata = Metadata()
-    metadata.take(answer(leader=2, brokers=(1,)), 1.0)
+    metadata.update(response(leader=2, brokers=(1,)), 1.0)
     assert leader(metadata) is None
     assert metadata.leader_of(TopicPartition("t", 9)) is None
     assert metadata.leader_of(TopicPartition("other", 0)) is None
@@ -62,18 +62,18 @@ def test_a_leader_that_is_not_alive_is_none() -> None:
 
 def test_trouble_for_the_moment_leaves_what_was_known() -> None:
     metadata = Metadata()
-    metadata.take(answer(leader=2), 1.0)
-    metadata.take(answer(code=ErrorCode.LEADER_NOT_AVAILABLE), 2.0)
+    metadata.update(response(leader=2), 1.0)
+    metadata.update(response(code=ErrorCode.LEADER_NOT_AVAILABLE), 2.0)
     assert leader(metadata) == 2
     assert metadata.topics["t"].error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    metadata.take(answer(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 3.0)
+    metadata.update(response(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 3.0)
     assert leader(metadata) is None
 
 
-def test_what_turned_out_wrong_is_asked_for_again() -> None:
+def test_wrong_metadata_is_requested_again() -> None:
     metadata = Metadata()
     assert metadata.is_expired
-    metadata.take(answer(), 1.0)
+    metadata.update(response(), 1.0)
     assert not metadata.is_expired
     metadata.expire()
     assert metadata.is_expired

@@ -28,7 +28,7 @@ def test_the_two_may_be_mixed_but_not_contradict() -> None:
         consumer_options({"group.id": "one"}, {"group_id": "other"})
 
 
-def test_what_nobody_knows_is_refused_in_either_spelling() -> None:
+def test_unknown_options_are_rejected_in_either_spelling() -> None:
     """`Producer({"linger.mss": 5})` was accepted, and the slip went unseen."""
     servers = {"bootstrap.servers": "a:1"}
     with pytest.raises(ConfigError, match="lingr_ms is not an option of a producer; did you mean linger_ms"):

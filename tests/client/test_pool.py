@@ -73,7 +73,7 @@ def test_after_a_failure_the_next_attempt_waits(run: Run) -> None:
     run(work())
 
 
-def test_a_connection_with_a_request_under_way_is_not_idle(run: Run) -> None:
+def test_a_connection_with_a_request_in_flight_is_not_idle(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker:
             pool, node = pool_of(connections_max_idle_ms=600_000), node_of(broker)
@@ -93,8 +93,8 @@ def test_a_connection_with_a_request_under_way_is_not_idle(run: Run) -> None:
     run(work())
 
 
-def test_who_asks_waits_as_long_as_the_broker_wants(run: Run) -> None:
-    """KIP-219: also for requests that are asked and awaited one by one."""
+def test_a_request_waits_for_the_throttle_time(run: Run) -> None:
+    """KIP-219: also for requests that are sent and awaited one by one."""
 
     async def work() -> None:
         async with scripted() as broker:

@@ -20,7 +20,7 @@ def retries(**options: Any) -> Retries:
 
 
 class Attempts:
-    """Fails so many times."""
+    """Fails this many times."""
 
     def __init__(self, failures: int) -> None:
         self.left = failures

@@ -61,7 +61,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """A topic name that nobody has used."""
+    """An unused topic name."""
 
     def name() -> str:
         return f"{request.node.originalname.replace('test_', '')[:60]}-{os.getpid()}-{next(_numbers)}"

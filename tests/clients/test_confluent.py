@@ -32,7 +32,7 @@ from tests.recent import RECENT_MS
 
 TIMEOUT_S = 120
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# What librdkafka says on stderr of a broker that has ended is no part of the tests.
+# librdkafka's output on stderr about stopped brokers is not part of the tests.
 QUIET = {"log_level": 0}
 Rows = list[tuple[bytes | None, bytes | None, Any, int]]
 
@@ -57,7 +57,7 @@ def consuming(bootstrap: str, **config: Any) -> Iterator[Consumer]:
 
 
 def read(bootstrap: str, topic: str, count: int, partition: int = 0, offset: int = OFFSET_BEGINNING) -> Rows:
-    """So many records from an offset on: key, value, headers, timestamp."""
+    """Read this many records from an offset on: key, value, headers, timestamp."""
     rows: Rows = []
     with consuming(bootstrap) as consumer:
         consumer.assign([TopicPartition(topic, partition, offset)])
@@ -81,7 +81,7 @@ def send(bootstrap: str, topic: str, rows: list[dict[str, Any]], **config: Any) 
             **{"partition": 0, **row},
         )
     left = producer.flush(TIMEOUT_S)
-    # Whoever keeps the exception below keeps this frame: it must not keep the client alive.
+    # The exception below keeps this frame alive: it must not keep the client alive.
     del producer
     assert left == 0
     for error, _ in outcomes:
@@ -162,7 +162,7 @@ def test_large_records(bootstrap: str, topic: str, admin: AdminClient) -> None:
 
 
 @pytest.mark.trap
-def test_records_that_a_topic_does_not_take(bootstrap: str, topic: str, admin: AdminClient) -> None:
+def test_records_that_a_topic_rejects(bootstrap: str, topic: str, admin: AdminClient) -> None:
     """Trap 20: INVALID_RECORD (no key on a compacted topic), INVALID_TIMESTAMP."""
     create(admin, topic, cleanup_policy="compact", message_timestamp_before_max_ms="1000")
     with pytest.raises(KafkaException) as refused:
@@ -188,7 +188,7 @@ def test_the_broker_may_choose_the_codec(bootstrap: str, topic: str, admin: Admi
 
 @pytest.mark.trap
 def test_offsets_by_time(bootstrap: str, topic: str, admin: AdminClient) -> None:
-    """Trap 10: the first offset with a time at or after the one asked for, also in compressed batches."""
+    """Trap 10: the first offset with a timestamp at or after the given one, also in compressed batches."""
     first = RECENT_MS
     rows = [{"value": b"x", "timestamp": first + 10 * number} for number in range(100)]
     send(bootstrap, topic, rows, **{"compression.type": "lz4"})
@@ -211,7 +211,7 @@ def test_offsets_by_time(bootstrap: str, topic: str, admin: AdminClient) -> None
 
 
 def test_a_consumer_waits_for_what_comes(bootstrap: str, topic: str, admin: AdminClient) -> None:
-    """M-A5: a long poll ends when a record comes."""
+    """M-A5: a long poll ends when a record arrives."""
     create(admin, topic)
     with consuming(bootstrap, **{"fetch.wait.max.ms": 10_000}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -235,7 +235,7 @@ def test_topics_are_made_described_and_deleted(bootstrap: str, topic: str, admin
     create(admin, topic, 3, retention_ms="123456")
     listed = admin.list_topics(topic, TIMEOUT_S).topics[topic]
     assert sorted(listed.partitions) == [0, 1, 2]
-    assert {one.leader for one in listed.partitions.values()} == {1}
+    assert {value.leader for value in listed.partitions.values()} == {1}
     (described,) = results(admin.describe_topics(TopicCollection([topic])))
     assert (described.name, len(described.partitions), described.is_internal) == (topic, 3, False)
     with pytest.raises(KafkaException) as refused:
@@ -258,7 +258,8 @@ def test_more_partitions(topic: str, admin: AdminClient) -> None:
 
 @pytest.mark.trap
 def test_options_are_described_and_changed(topic: str, admin: AdminClient) -> None:
-    """Traps 15 and 16: DescribeConfigs complete; IncrementalAlterConfigs with SET, DELETE, APPEND, SUBTRACT."""
+    """Traps 15 and 16: DescribeConfigs complete; IncrementalAlterConfigs with SET, DELETE, APPEND,
+    SUBTRACT."""
     create(admin, topic, retention_ms="1000")
 
     def described() -> dict[str, ConfigEntry]:
@@ -342,9 +343,7 @@ def test_many_partitions_and_order(bootstrap: str, topic: str, admin: AdminClien
     assert all({partition_for_key(key, 6)} == partitions for key, partitions in places.items())
 
 
-def test_what_one_codec_wrote_is_beside_what_another_wrote(
-    bootstrap: str, fresh_name: Callable[[], str]
-) -> None:
+def test_batches_of_different_codecs_are_read_together(bootstrap: str, fresh_name: Callable[[], str]) -> None:
     topic = fresh_name()
     for codec in CODECS:
         send(bootstrap, topic, [{"value": codec.encode()}] * 3, **{"compression.type": codec})

@@ -1,4 +1,5 @@
-"""librdkafka's transactional producers and the groups of their consumers across orderly stops of the broker."""
+"""librdkafka's transactional producers and the groups of their consumers across orderly stops of the
+broker."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ RESTARTS, AT_ONCE = 2, 5
 OPTIONS = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
-    # With its default librdkafka 2.16 forgets the one broker that there is while it is away, and the transaction
-    # never goes on; against Apache Kafka too.
+    # With its default librdkafka 2.16 forgets the one broker that there is while it is away, and the
+    # transaction never continues; the same happens with Apache Kafka.
     "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
 
 
-def test_open_transactions_go_on_after_orderly_restarts(tmp_path: Path) -> None:
+def test_open_transactions_continue_after_orderly_restarts(tmp_path: Path) -> None:
     [port] = free_ports(1)
     with BrokerProcess(tmp_path, "--port", str(port)) as broker:
         place = {"bootstrap.servers": f"127.0.0.1:{port}", **OPTIONS}

@@ -155,7 +155,7 @@ def test_offsets_are_part_of_transactions(bootstrap: str, topic: str, admin: Adm
     producer = producer_of(bootstrap, topic)
     done = 0
     for attempt in range(100):
-        # As a program that starts anew for each attempt: from where the last transaction has left it.
+        # Like a program that is restarted for each attempt: from the state after the last transaction.
         with consuming(bootstrap, **{"group.id": topic}) as consumer:
             place = TopicPartition(source, 0)
             [found] = consumer.committed([place], TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Groups of real clients: they share partitions, follow changes, and go on after a restart."""
+"""Groups of real clients: they share partitions, follow changes, and continue after a restart."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 PATIENCE_S = 120
 PARTITIONS = 4
-# Rebalances are heard of with the next heartbeat.
+# Members learn of rebalances with the next heartbeat.
 HEARTBEAT_MS = 200
 SESSION_MS = 6_000
-# kafka-python 3.0 drops an assignment that arrives just as its poll ends, and never asks again.  Long polls make
-# that rare; a round in which it happened says nothing about the broker, so there are more.
+# kafka-python 3.0 drops an assignment that arrives just as its poll ends, and never requests it again.  Long
+# polls make that rare; such a round says nothing about the broker, so there are more rounds.
 KAFKA_PYTHON_POLL_MS = 1_000
 KAFKA_PYTHON_ROUNDS = 3
 
@@ -59,8 +59,8 @@ class Reader:
         try:
             while not self.is_stopped:
                 self.read += self._poll()
-                # Clients want to be asked by one thread.
-                self._owned = frozenset(one.partition for one in self._assignment())
+                # Clients must be used by one thread.
+                self._owned = frozenset(partition.partition for partition in self._assignment())
         except BaseException as error:
             self.failure = error
 
@@ -111,7 +111,9 @@ def kafka_python_reader(bootstrap: str, topic: str, group: str, **more: Any) -> 
     )
 
     def poll() -> list[bytes]:
-        return [one.value for records in consumer.poll(KAFKA_PYTHON_POLL_MS).values() for one in records]
+        return [
+            record.value for records in consumer.poll(KAFKA_PYTHON_POLL_MS).values() for record in records
+        ]
 
     reader = Reader(poll, lambda: list(consumer.assignment()))
     try:
@@ -201,7 +203,7 @@ def test_members_share_the_partitions_and_each_record_is_read_once(
 
 
 @for_each_client
-def test_more_members_than_partitions_leave_some_idle_until_others_go(
+def test_excess_members_are_idle_until_others_leave(
     bootstrap: str, admin: AdminClient, topic: str, client: str
 ) -> None:
     """M-G2: surplus members idle."""
@@ -269,19 +271,19 @@ def test_aiokafka_members_share_the_partitions(bootstrap: str, admin: AdminClien
             )
             for _ in range(2)
         ]
-        found: set[bytes] = set()
+        results: set[bytes] = set()
         for consumer in consumers:
             await consumer.start()
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while found != sent or not all(len(one.assignment()) == 2 for one in consumers):
+                while results != sent or not all(len(one.assignment()) == 2 for one in consumers):
                     for consumer in consumers:
                         for records in (await consumer.getmany(timeout_ms=100)).values():
-                            found.update(record.value for record in records)
+                            results.update(record.value for record in records)
         finally:
             for consumer in consumers:
                 await consumer.stop()
-        return found
+        return results
 
     assert asyncio.run(run()) == sent
 
@@ -314,7 +316,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
-def test_a_group_goes_on_after_its_broker_was_killed(tmp_path: Path) -> None:
+def test_a_group_continues_after_its_broker_was_killed(tmp_path: Path) -> None:
     """What was committed is not read again, what was not is; members find back by themselves."""
     process, bootstrap = start_dev(tmp_path)
     port = bootstrap.rpartition(":")[2]

@@ -40,16 +40,16 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 def read(bootstrap: str, topic: str, count: int, partition: int = 0) -> list[Any]:
     place = TopicPartition(topic, partition)
-    found: list[Any] = []
+    results: list[Any] = []
     with closing(KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, fetch_max_wait_ms=50)) as consumer:
         consumer.assign([place])
         consumer.seek_to_beginning(place)
         for _ in range(TIMEOUT_S * 10):
             for records in consumer.poll(100).values():
-                found.extend(records)
-            if len(found) >= count:
-                return found
-    raise AssertionError(f"{len(found)} of {count} records came")
+                results.extend(records)
+            if len(results) >= count:
+                return results
+    raise AssertionError(f"{len(results)} of {count} records came")
 
 
 @pytest.mark.parametrize("codec", CODECS)

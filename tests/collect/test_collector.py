@@ -29,11 +29,11 @@ async def values(
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         end = (await consumer.end_offsets([partition]))[partition]
-        found: list[Any] = []
+        results: list[Any] = []
         async with asyncio.timeout(PATIENCE_S):
-            while len(found) < end:
-                found += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]
-        return found
+            while len(results) < end:
+                results += [(one.key, one.value, one.headers) for one in await consumer.poll(timeout_ms=200)]
+        return results
 
 
 def test_every_line_becomes_a_record_that_says_where_it_is_from(
@@ -113,7 +113,7 @@ def test_while_the_broker_is_away_no_more_is_read_than_there_is_room_for(
             while before < source.followed[0].offset or not source.followed[0].offset:
                 before = source.followed[0].offset
                 await asyncio.sleep(0.5)
-            # One chunk waits for the buffer; the others are in the file still.
+            # One chunk waits for the buffer; the others are still in the file.
             assert 0 < before < path.stat().st_size / 2
             assert not running.done()
             await asyncio.to_thread(broker.start)
@@ -126,7 +126,7 @@ def test_while_the_broker_is_away_no_more_is_read_than_there_is_room_for(
     asyncio.run(run())
 
 
-def test_a_stop_while_the_broker_is_away_ends_and_the_next_start_goes_on(
+def test_a_stop_without_a_broker_ends_and_the_next_start_continues(
     broker: BrokerProcess, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector_module, "DRAIN_S", 0.2)
@@ -194,7 +194,7 @@ def test_it_says_that_nothing_is_written_and_when_it_is_again(
     asyncio.run(run())
 
 
-def test_a_stop_before_a_broker_was_found_is_heard_at_once(
+def test_a_stop_before_a_broker_was_found_is_immediate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collector_module, "FIRST_CONTACT_MS", 600_000)
@@ -239,7 +239,7 @@ def test_a_record_that_is_refused_ends_it_and_is_not_passed_over(
     asyncio.run(run())
 
 
-def test_positions_that_cannot_be_saved_are_told_when_all_is_written(
+def test_unsaved_positions_are_reported_when_all_is_written(
     bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.log").write_text("one\ntwo\n", "utf-8")

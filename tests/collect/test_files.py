@@ -21,13 +21,13 @@ PATIENCE_S = 60
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "POLL_S", 0.005)
-    monkeypatch.setattr(files, "LOOK_S", 0.01)
-    monkeypatch.setattr(files, "LAST_WORDS_S", 0.05)
+    monkeypatch.setattr(files, "DISCOVERY_INTERVAL_S", 0.01)
+    monkeypatch.setattr(files, "RENAMED_IDLE_S", 0.05)
     monkeypatch.setattr(files, "SAVE_S", 0.0)
 
 
 class Reading:
-    """A source that is read; everything counts as written at once unless told otherwise."""
+    """A source under test; everything counts as written immediately unless configured otherwise."""
 
     def __init__(self, source: FileSource, *, writes: bool = True) -> None:
         self.source = source
@@ -120,7 +120,7 @@ def test_rotation_by_renaming_loses_nothing_and_repeats_nothing(tmp_path: Path) 
 
 
 class Clock:
-    """The loop's time runs ahead of ours when told."""
+    """Lets the loop's time run ahead of ours."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_s = 0.0
@@ -128,11 +128,11 @@ class Clock:
         monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: really(loop) + self.ahead_s)
 
 
-def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
+def test_a_file_that_was_idle_before_its_rotation_gets_time_to_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service that writes it goes on with its descriptor until it is told to open its log anew."""
-    monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
+    """The service keeps writing to its descriptor until it is told to reopen its log."""
+    monkeypatch.setattr(files, "RENAMED_IDLE_S", 600.0)
     clock = Clock(monkeypatch)
     path = tmp_path / "a.log"
     path.write_text("1\n", "utf-8")
@@ -159,8 +159,8 @@ def test_a_file_that_was_idle_before_its_rotation_gets_time_for_last_words(
 
 
 def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LAST_WORDS_S", 600.0)
-    monkeypatch.setattr(files, "MAX_WITHOUT_NAME", 2)
+    monkeypatch.setattr(files, "RENAMED_IDLE_S", 600.0)
+    monkeypatch.setattr(files, "MAX_RENAMED", 2)
     path = tmp_path / "a.log"
 
     async def run() -> None:
@@ -170,10 +170,10 @@ def test_only_so_many_files_without_names_are_kept(tmp_path: Path, monkeypatch: 
             while str(number).encode() not in reading.lines:
                 await reading.until(len(reading.lines) + 1)
             path.rename(tmp_path / f"a.log.{number}")
-        # The last words of those that are left, and of no other.
+        # The last lines of the files that are closed, and of no other.
         path.write_text("5\n", "utf-8")
         await reading.until(5 + 1 + 3)
-        assert sorted(one for one in reading.lines if one.startswith(b"end")) == [
+        assert sorted(line for line in reading.lines if line.startswith(b"end")) == [
             b"end of 0", b"end of 1", b"end of 2",
         ]  # fmt: skip
         assert len(reading.source.followed) == 3
@@ -217,7 +217,7 @@ def test_a_truncated_file_that_has_grown_past_where_we_stood_is_read_from_its_st
 
     async def scenario(reading: Reading) -> None:
         await reading.until(2)
-        # Nobody looks between the two.
+        # There is no check between the two.
         path.write_text(f"{banner}\nafter!\nmore\n", "utf-8")
         assert (await reading.until(5))[2:] == [banner.encode(), b"after!", b"more"]
 
@@ -259,7 +259,7 @@ def test_acknowledgements_of_before_a_truncation_mean_nothing_after_it(tmp_path:
     assert [one.offset for one in PositionsFile(str(state)).load()] == [0]
 
 
-def test_a_restart_goes_on_where_everything_was_written(tmp_path: Path) -> None:
+def test_a_restart_continues_where_everything_was_written(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n2\n", "utf-8")
     assert once([str(path)], state) == [b"1", b"2"]
@@ -268,14 +268,14 @@ def test_a_restart_goes_on_where_everything_was_written(tmp_path: Path) -> None:
     assert once([str(path)], state) == []
 
 
-def test_what_was_read_and_not_written_is_read_again(tmp_path: Path) -> None:
+def test_unwritten_lines_are_read_again(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n2\n", "utf-8")
     assert once([str(path)], state, writes=False) == [b"1", b"2"]
     assert once([str(path)], state) == [b"1", b"2"]
 
 
-def test_a_file_that_was_rotated_while_nobody_collected_is_read_to_its_end(tmp_path: Path) -> None:
+def test_a_file_rotated_between_runs_is_read_to_its_end(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n", "utf-8")
     once([str(path)], state)
@@ -296,17 +296,17 @@ def test_another_file_with_a_known_inode_is_read_from_its_start(
     assert once([str(path)], state) == [b"and this is another file"]
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_removed_file_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("1\n", "utf-8")
     once([str(path)], state)
     path.unlink()
     assert once([str(path)], state) == []
-    assert "is gone or another file now" in caplog.text
+    assert "was removed or replaced" in caplog.text
     assert PositionsFile(str(state)).load() == []
 
 
-def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
+def test_from_end_skips_existing_lines(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("old\nhalf", "utf-8")
     assert once([str(path)], state, from_end=True) == [b"half"]
@@ -314,8 +314,8 @@ def test_from_end_leaves_out_what_is_there(tmp_path: Path) -> None:
     assert once([str(path)], state, from_end=True)[-1:] == [b"new"]
 
 
-def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
-    """A file that is new since the last run was rotated into its place meanwhile: all of it is news."""
+def test_from_end_skips_nothing_at_a_later_start(tmp_path: Path) -> None:
+    """A file that is new since the last run was rotated meanwhile: all of it is new."""
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     path.write_text("old\n", "utf-8")
     assert once([str(path)], state, from_end=True) == []
@@ -325,7 +325,7 @@ def test_from_end_leaves_nothing_out_at_a_later_start(tmp_path: Path) -> None:
     assert sorted(once([str(path)], state, from_end=True)) == [b"first", b"last"]
 
 
-def test_from_end_leaves_nothing_out_though_the_first_run_found_no_file(tmp_path: Path) -> None:
+def test_from_end_skips_nothing_though_the_first_run_found_no_file(tmp_path: Path) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
     assert once([str(path)], state, from_end=True) == []
     path.write_text("new\n", "utf-8")
@@ -333,7 +333,7 @@ def test_from_end_leaves_nothing_out_though_the_first_run_found_no_file(tmp_path
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Files of this name cannot be opened as long as it is in the list."""
+    """Files of this name cannot be opened while it is in the list."""
     refused, really = [name], vars(files)["Follower"]
 
     def follower(path: str, *rest: object) -> object:
@@ -346,7 +346,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("is_renamed", [False, True])
-def test_a_file_that_could_not_be_opened_goes_on_where_it_was(
+def test_a_file_that_could_not_be_opened_continues_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_renamed: bool
 ) -> None:
     path, state = tmp_path / "a.log", tmp_path / "state.json"
@@ -392,10 +392,10 @@ def test_a_file_that_fails_once_while_it_is_read_is_read_on(
         assert await reading.until(2) == [b"1", b"2"]
 
     following([str(path)], scenario)
-    assert "a.log cannot be read on: Input/output error" in caplog.text
+    assert "a.log can no longer be read: Input/output error" in caplog.text
 
 
-def test_a_pattern_without_a_file_is_told_and_waited_for(
+def test_a_pattern_without_a_file_is_reported_and_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "a.log").write_text("1\n", "utf-8")
@@ -413,7 +413,7 @@ def test_a_pattern_without_a_file_is_told_and_waited_for(
     assert f"no file matches {tmp_path}/*.log" not in caplog.text
 
 
-def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(
+def test_an_unreadable_file_is_reported_and_the_others_are_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.log").write_text("1\n", "utf-8")
@@ -443,7 +443,7 @@ def test_a_file_that_no_pattern_matches_any_more_is_not_followed(
     append(path, "unwanted\n")
     append(other, "3\n")
     assert once([str(other)], state) == [b"3"]
-    assert f"{path}, read up to byte 2 before, matches none of the patterns now" in caplog.text
+    assert f"{path}, read up to byte 2 before, matches none of the patterns any more" in caplog.text
     assert [one.path for one in PositionsFile(str(state)).load()] == [str(other)]
 
 
@@ -459,7 +459,7 @@ def test_a_rotated_file_is_read_on_at_the_start_after_next(tmp_path: Path) -> No
 
 
 class FullDisk(PositionsFile):
-    """Takes positions only while there is room."""
+    """Accepts positions only while there is space."""
 
     has_room = False
     tries = 0
@@ -471,7 +471,7 @@ class FullDisk(PositionsFile):
         super().save(positions)
 
 
-def test_a_full_disk_is_told_once_and_positions_are_saved_when_there_is_room(
+def test_a_full_disk_is_reported_once_and_positions_are_saved_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))

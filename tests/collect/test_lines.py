@@ -1,4 +1,4 @@
-"""Lines out of chunks."""
+"""Splitting chunks into lines."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from barnabas.collect.positions import Position, PositionsFile
 ONE = Position("/logs/a.log", 1, 2, 300, 4, "abcd")
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+def test_saved_positions_are_loaded(tmp_path: Path) -> None:
     file = PositionsFile(str(tmp_path / "deep" / "state.json"))
     assert file.load() == []
     file.save([ONE])
@@ -44,14 +44,14 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
 def test_another_file_is_refused_and_stays_as_it_is(tmp_path: Path, content: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(content, "utf-8")
-    with pytest.raises(ValueError, match=r"does not hold a collector's positions.*give another file"):
+    with pytest.raises(ValueError, match=r"does not hold a collector's positions.*name another file"):
         PositionsFile(str(path)).load()
     assert path.read_text("utf-8") == content
 
 
 def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
     state = str(tmp_path / "deep" / "state.json")
-    with PositionsFile(state).claimed(), pytest.raises(ValueError, match="another collector runs with"):
+    with PositionsFile(state).claimed(), pytest.raises(ValueError, match="another collector uses"):
         PositionsFile(state).claimed().__enter__()
     with PositionsFile(state).claimed():
         pass
@@ -60,7 +60,7 @@ def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
 def test_a_power_loss_leaves_the_old_file_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new content is on the disk before it takes the old one's place, and the name after that."""
+    """The new content is on disk before it replaces the old one, and the name after that."""
     steps: list[int | str] = []
     real_fsync, real_replace = os.fsync, os.replace
 

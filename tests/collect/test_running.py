@@ -15,7 +15,7 @@ STOP_PATIENCE_S = 120
 
 
 class StuckCollector(Collector):
-    """Has a line that no broker takes."""
+    """Has a line that no broker accepts."""
 
     def __init__(self) -> None:
         super().__init__("t", [], {})
@@ -33,7 +33,7 @@ class StuckCollector(Collector):
 def test_the_second_signal_ends_it_at_once(
     number: signal.Signals, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "TELL_AFTER_S", 0)
+    monkeypatch.setattr(running, "ANNOUNCE_AFTER_S", 0)
     made: list[StuckCollector] = []
 
     async def make() -> Collector:

@@ -8,17 +8,17 @@ import os
 from barnabas.collect.standard_input import StandardInput
 
 
-def test_what_was_read_of_a_line_is_given_when_it_is_told_to_stop() -> None:
+def test_an_incomplete_line_is_returned_on_stop() -> None:
     readable, writable = os.pipe()
 
     async def run() -> list[bytes]:
         source = StandardInput(readable)
-        found: list[bytes] = []
+        results: list[bytes] = []
         os.write(writable, b"whole\nhalf")
         async for some in source.read():
-            found += some.lines
+            results += some.lines
             source.stop()
-        return found
+        return results
 
     try:
         assert asyncio.run(run()) == [b"whole", b"half"]

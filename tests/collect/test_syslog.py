@@ -31,8 +31,8 @@ def test_counted_messages_come_whole_however_chunks_fall(messages: list[bytes], 
 
 
 @pytest.mark.parametrize("start", [b"99999999999", b"9999999 ", b"12x "])
-def test_a_length_that_makes_no_sense_ends_the_stream(start: bytes) -> None:
-    with pytest.raises(ValueError, match="no length of a message"):
+def test_an_invalid_length_ends_the_stream(start: bytes) -> None:
+    with pytest.raises(ValueError, match="not a valid length"):
         SyslogFramer(max_message_bytes=1000).cut(start)
 
 
@@ -52,7 +52,7 @@ async def received(source: SyslogSource, count: int) -> list[bytes]:
     return lines
 
 
-def test_datagrams_and_connections_are_heard() -> None:
+def test_datagrams_and_connections_are_received() -> None:
     async def run() -> None:
         source = SyslogSource([SyslogAddress("udp", "127.0.0.1", 0), SyslogAddress("tcp", "127.0.0.1", 0)])
         await source.open()
@@ -87,7 +87,7 @@ def test_a_connection_waits_while_the_buffer_is_full() -> None:
     asyncio.run(run())
 
 
-def test_datagrams_without_room_are_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_dropped_datagrams_are_counted_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     source = SyslogSource([], max_buffer_bytes=10)
     taken = [source.take("here", b"12345") for _ in range(3)]
     assert taken == [True, True, False]

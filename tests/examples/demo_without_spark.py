@@ -1,6 +1,7 @@
-"""`make demo` with a stand-in for Spark, which alone would take longer than all the rest of it.
+"""`make demo` with a stand-in for Spark, which alone would take longer than everything else.
 
-The stand-in counts lines as they come from the services through the collector, and writes one window of counts.
+The stand-in counts lines as they arrive from the services through the collector, and writes one window of
+counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ENOUGH_LINES = 200
 
 
 class Counted:
-    """Stands where the running pipeline does."""
+    """Replaces the running pipeline."""
 
     def __init__(self, bootstrap: str) -> None:
         self.lines = count_lines(bootstrap)

@@ -1,4 +1,4 @@
-"""The demo as somebody sees it who sits at a terminal, and presses Ctrl+C once there is something to see."""
+"""The demo as seen by a user at a terminal, who presses Ctrl+C once there is something to see."""
 
 from __future__ import annotations
 

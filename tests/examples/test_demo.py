@@ -36,7 +36,8 @@ def test_on_a_terminal_it_draws_over_itself_until_ctrl_c(tmp_path: Path) -> None
     assert "stopped" in lines
 
 
-# What goes wrong ------------------------------------------------------------------------------------------------
+# What goes wrong
+# ------------------------------------------------------------------------------------------------
 
 
 # Ends with 3 as soon as the file is there.
@@ -49,7 +50,7 @@ raise SystemExit(3)
 
 
 class Stage:
-    """The demo with stand-ins for everything that takes time; each may be made to fail."""
+    """The demo with stand-ins for everything slow; each can be made to fail."""
 
     def __init__(self) -> None:
         self.stopped: list[str] = []
@@ -99,7 +100,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setattr(demo, "collector", lambda folder, _: stage.process("collector", folder))
     monkeypatch.setattr(demo, "create_topics", lambda _: None)
     monkeypatch.setattr(demo, "ResultReader", Reader)
-    monkeypatch.setattr(demo, "TELL_EVERY_S", 0.01)
+    monkeypatch.setattr(demo, "REPORT_INTERVAL_S", 0.01)
     monkeypatch.setattr(demo, "session", lambda *_, **__: stage.start_spark())
     monkeypatch.setattr(demo.Demo, "_start_pipeline", start_pipeline)
     monkeypatch.setattr(demo.Demo, "_show", lambda *_: None)
@@ -129,7 +130,7 @@ def ctrl_c() -> None:
         ("check", PipelineError("logs: counts has failed")),
     ],
 )
-def test_what_goes_wrong_is_one_line(
+def test_an_error_is_one_line(
     stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str, error: Exception
 ) -> None:
     setattr(stage, where, raising(error))
@@ -147,7 +148,7 @@ def test_ctrl_c_while_it_starts_ends_everything(
     assert stage.run(tmp_path) == 130
     told = capsys.readouterr()
     assert told.err == ""
-    assert "everything stops" in told.out
+    assert "stopping before" in told.out
     assert stage.stopped == ["broker"]
 
 
@@ -159,17 +160,20 @@ def test_a_process_that_has_ended_ends_the_demo(
     def check() -> None:
         (tmp_path / name).touch()
         stage.processes[name].wait(120)
-        # Whoever needs the process may be the first to complain.
+        # Whatever needs the process may be the first to fail.
         if is_told_otherwise:
             raise PipelineError("nobody answers")
 
     stage.check = check
     assert stage.run(tmp_path) == 1
-    assert capsys.readouterr().err == f"make demo: the {name} has ended with 3; run it again and it goes on\n"
+    assert (
+        capsys.readouterr().err
+        == f"make demo: the {name} has exited with 3; run the demo again to continue\n"
+    )
     assert stage.stopped == ["pipeline", "broker"]
 
 
-def test_its_topics_keep_their_records_however_long_nobody_runs_it(tmp_path: Path) -> None:
+def test_its_topics_keep_their_records_between_runs(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         place = f"{broker.address[0]}:{broker.address[1]}"
         with Admin(bootstrap_servers=place) as admin:
@@ -188,7 +192,7 @@ def test_make_clean_removes_what_it_leaves() -> None:
     assert any(demo.FOLDER in words for words in removed)
 
 
-def test_lines_without_a_terminal_tell_this_run_from_all_runs(
+def test_lines_without_a_terminal_distinguish_this_run_from_all_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = Results(totals={"cart": Totals("shop", lines=51_682)}, bad=Counter({"no time": 3}))

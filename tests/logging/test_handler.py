@@ -34,13 +34,13 @@ def read(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, dic
         bootstrap_servers=bootstrap, group_id=f"read-{topic}", auto_offset_reset="earliest"
     ) as consumer:
         consumer.subscribe([topic])
-        found: list[tuple[Any, dict[str, object]]] = []
+        results: list[tuple[Any, dict[str, object]]] = []
         for _ in range(PATIENCE_S * 10):
             records: list[Any] = list(consumer.poll(timeout_ms=100))
-            found += [(one.key, json.loads(one.value)) for one in records]
-            if len(found) >= count:
-                return found
-    pytest.fail(f"{len(found)} of {count} came")
+            results += [(record.key, json.loads(record.value)) for record in records]
+            if len(results) >= count:
+                return results
+    pytest.fail(f"{len(results)} of {count} came")
 
 
 def test_lines_are_records_with_all_that_is_known_of_them(bootstrap: str) -> None:
@@ -73,7 +73,7 @@ def test_lines_are_records_with_all_that_is_known_of_them(bootstrap: str) -> Non
 def test_the_clients_own_lines_are_not_sent() -> None:
     handler = Handler("never", bootstrap_servers="localhost:1")
     for name in ("barnabas.client.cluster", "asyncio"):
-        # Its lock may be held by whoever waits for the client's thread.
+        # Its lock may be held by a thread that waits for the client's thread.
         assert handler.lock is not None
         with handler.lock:
             record = logging.makeLogRecord({"name": name, "msg": "x"})
@@ -104,7 +104,7 @@ def test_whatever_is_given_as_extra_becomes_text() -> None:
 
 
 def shut_down(handler: Handler) -> None:
-    """As at the end of a program; must not take for ever."""
+    """As at the end of a program; must not take forever."""
     ending = threading.Thread(target=logging.shutdown, args=[[weakref.ref(handler)]], daemon=True)
     ending.start()
     ending.join(PATIENCE_S)
@@ -202,7 +202,7 @@ logging.info("all there is")
 
 
 def test_a_program_that_ends_at_once_still_finds_its_broker_by_name(bootstrap: str) -> None:
-    """Python lends no threads any more then, not even to look a host up."""
+    """At exit Python starts no threads any more, not even for a host lookup."""
     place = bootstrap.replace("127.0.0.1", "localhost")
     subprocess.run([sys.executable, "-c", SHORT, place], check=True, timeout=PATIENCE_S)
     ((_, entry),) = read(bootstrap, "short", 1)

@@ -14,14 +14,11 @@ from hypothesis import strategies as st
 from barnabas.base.errors import ErrorCode
 from barnabas.protocol.apis import api, api_named, apis
 from barnabas.protocol.frame import (
-    FrameReader,
     frame_size,
     read_correlation_id,
-    read_request,
     read_request_header,
     read_response,
     write_request,
-    write_response,
     write_response_pieces,
 )
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -30,6 +27,7 @@ from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.records.quorum_state import QuorumStateData
+from tests.frames import FrameReader, read_request, write_response
 
 API_VERSIONS = api_named("ApiVersions")
 

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from barnabas.base.ids import Uuid
 from barnabas.protocol.apis import apis
-from barnabas.protocol.frame import read_request
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
@@ -27,6 +26,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
 from barnabas.protocol.primitives import ProtocolError, encode_unsigned_varint
 from barnabas.protocol.schema import Field, Message, Schema
+from tests.frames import read_request
 
 from .catalogue import messages, versions
 

@@ -8,8 +8,8 @@ import pytest
 
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
-from barnabas.security.acls import Operation, PatternType, Permission, ResourceType, host_in_rules, matches
-from tests.security.test_rules import rule
+from barnabas.security.acls import Operation, PatternType, Permission, ResourceType, acl_host, matches
+from tests.security.test_acl_index import rule
 
 
 def acl_filter(
@@ -65,4 +65,4 @@ def test_filters_match_acls(requested: DescribeAclsRequest, expected: list[Acces
     ],
 )
 def test_addresses_have_the_format_of_acls(host: str, text: str) -> None:
-    assert host_in_rules(host) == text
+    assert acl_host(host) == text

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
-# Each partition of a shuffle is a task and a state store in every batch.  And what writes checkpoints by default
-# starts processes for every file (`readlink`).  Checks in tests/verify that make a session of their own, all that
-# kill and restart among them, run with the default.
+# Each partition of a shuffle is a task and a state store in every batch.  And what writes checkpoints by
+# default starts processes for every file (`readlink`).  Checks in tests/verify that make a session of their
+# own, all that kill and restart among them, run with the default.
 FEW_ROWS: dict[str, Any] = {
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -73,7 +73,7 @@ def bootstrap(broker_folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """A topic name that nobody has used."""
+    """An unused topic name."""
 
     def name() -> str:
         return f"{request.node.originalname.replace('test_', '')[:60]}-{os.getpid()}-{next(_numbers)}"

@@ -64,7 +64,7 @@ def test_without_a_place_for_links_spark_stays_where_it_is(cache: Path) -> None:
     assert home.VARIABLE not in os.environ
 
 
-def test_processes_import_what_is_installed_and_answer_at_once(spark: SparkSession) -> None:
+def test_processes_import_installed_modules_and_respond_at_once(spark: SparkSession) -> None:
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
 

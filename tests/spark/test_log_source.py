@@ -59,11 +59,11 @@ def records_of(folder: Path, *, committed_only: bool = False) -> list[tuple[Any,
     # Nothing is committed beyond the first transaction that is open.
     stable = min([2**63, *(kept[numbers[0]][0].base_offset for numbers in open_by.values())])
     return [
-        (one.offset, one.timestamp, one.key, one.value, one.headers, int(batch.timestamp_type))
+        (record.offset, record.timestamp, record.key, record.value, record.headers, int(batch.timestamp_type))
         for number, (batch, records) in enumerate(kept)
         if not (committed_only and number in dropped)
-        for one in records
-        if not (committed_only and one.offset >= stable)
+        for record in records
+        if not (committed_only and record.offset >= stable)
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_folder_through_a_session(spark: SparkSession, golden_logs: Path) -> N
     assert len(set(by_topic.values())) == 1
 
 
-def test_a_running_brokers_folder_shows_what_it_has(bootstrap: str, broker_folder: Path, topic: str) -> None:
+def test_a_running_brokers_folder_is_readable(bootstrap: str, broker_folder: Path, topic: str) -> None:
     create(bootstrap, topic)
     produce(bootstrap, topic, [b"a", b"b", b"c"])
     data = broker_folder / "data" / "data"
@@ -129,7 +129,7 @@ def test_a_running_brokers_folder_shows_what_it_has(bootstrap: str, broker_folde
     assert values(log_rows(data, subscribe=topic, **committed)) == [b"a", b"b", b"c", b"behind it"]
 
 
-# --------------------------------------------------------------------------------- folders made by hand
+# ----------------------------------------------------------------------------------- folders written by tests
 
 
 def a_batch(*payload: bytes, at: int, producer: int = -1, codec: Codec = Codec.NONE) -> bytes:
@@ -156,7 +156,7 @@ def a_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:
     return folder
 
 
-def test_offsets_choose_what_is_read(tmp_path: Path) -> None:
+def test_offsets_select_records(tmp_path: Path) -> None:
     """Across segments; what the folder does not have is an error or passed over."""
     parts = [a_batch(b"%d" % number, at=number) for number in range(6)]
     data = a_folder(tmp_path, (0, parts[0] + parts[1]), (2, parts[2] + parts[3]), (4, parts[4] + parts[5]))
@@ -189,7 +189,7 @@ def test_damage_in_a_closed_segment_is_an_error(tmp_path: Path) -> None:
 def test_damage_before_whole_batches_is_an_error_in_the_active_segment_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is no write under way; rows would be missing without a word."""
+    """It is not a write in progress; rows would be missing silently."""
     parts = [a_batch(b"%d" % number * 50, at=number) for number in range(4)]
     damaged = parts[1][:-1] + bytes([parts[1][-1] ^ 1])
     too_long = parts[1][:8] + (1 << 20).to_bytes(4, "big") + parts[1][12:]
@@ -258,7 +258,7 @@ def test_records_below_the_log_start_are_hidden(
     assert b"b" in values(log_rows(broker_folder / "data" / "data", subscribe=topic))
 
 
-def test_a_segment_that_goes_meanwhile_is_told(tmp_path: Path) -> None:
+def test_a_segment_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
     data = a_folder(tmp_path, (0, a_batch(b"a", at=0)))
     given = {"path": str(data), "subscribe": "t"}
     reader = batch_reader(source_schema(given), given)
@@ -272,10 +272,10 @@ def test_a_segment_that_goes_meanwhile_is_told(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"subscribe": "t"}, "which data folder"),
-        ({"path": "x", "subscribe": "t", "kafka.bootstrap.servers": "x:1"}, "no option of this source"),
+        ({"path": "x", "subscribe": "t", "kafka.bootstrap.servers": "x:1"}, "not an option of this source"),
         ({"path": "x", "subscrib": "t"}, "did you mean subscribe"),
         ({"path": "x"}, "exactly one of the options"),
-        ({"path": "x", "subscribePattern": "("}, "no regular expression"),
+        ({"path": "x", "subscribePattern": "("}, "not a regular expression"),
         (
             {"path": "x", "subscribe": "t", "kafka.isolation.level": "none"},
             "read_uncommitted or read_committed",
@@ -290,7 +290,7 @@ def test_wrong_options_are_named(given: dict[str, str], said: str) -> None:
 
 
 def test_folders_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"is no folder: give the broker's log\.dirs"):
+    with pytest.raises(FileNotFoundError, match=r"is not a folder: give the broker's log\.dirs"):
         log_rows(tmp_path / "nowhere", subscribe="t")
     data = a_folder(tmp_path / "a", (0, a_batch(b"a", at=0)))
     with pytest.raises(OptionError, match="has no partition of other; it has t-0"):

@@ -1,4 +1,4 @@
-"""What may be given as a master, and what is said of one that is not there; no Java is started for it."""
+"""Valid masters, and the messages for those that do not exist; without starting Java."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_masters_that_spark_knows(master: str) -> None:
         "k8s://",
     ],
 )
-def test_any_other_is_refused_with_what_may_be_given(master: str) -> None:
+def test_invalid_masters_are_rejected_with_the_valid_forms(master: str) -> None:
     with pytest.raises(MasterError) as caught:
         check(master)
     assert str(caught.value) == f"{master}: there is no such master of Spark; give {FORMS}"
@@ -83,10 +83,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_master_that_does_not_answer() -> None:
+def test_a_master_that_does_not_respond() -> None:
     here, there = free_ports(2)
     master = f"spark://127.0.0.1:{here},127.0.0.1:{there}"
-    with pytest.raises(MasterError, match="no master of Spark's answers") as caught:
+    with pytest.raises(MasterError, match="no Spark master responds") as caught:
         find(master)
     assert str(caught.value).startswith(f"{master}: ")
     with socket.create_server(("127.0.0.1", there)):
@@ -115,5 +115,5 @@ def test_a_session_looks_before_it_starts_java(monkeypatch: pytest.MonkeyPatch) 
     (nobody,) = free_ports(1)
     with pytest.raises(MasterError, match="nonsense: there is no such master"):
         session(master="nonsense")
-    with pytest.raises(MasterError, match="no master of Spark's answers"):
+    with pytest.raises(MasterError, match="no Spark master responds"):
         session(**{"spark.master": f"spark://127.0.0.1:{nobody}"})

@@ -21,7 +21,7 @@ PROGRAM = re.compile(r"```python\n(.*?)```", re.S)
 
 
 def follow(program: str, names: dict[str, object]) -> None:
-    """As somebody would who tries again on a busy machine."""
+    """Like a user who tries again on a busy machine."""
     for _ in range(MAX_STARTS):
         try:
             exec(program, names)

@@ -24,7 +24,7 @@ OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "orders"}
         ("barnabas-log", {"subscribe": "orders", "path": "data"}, "barnabas-log reads batches only"),
     ],
 )
-def test_the_reason_is_told_and_not_a_mishap_after_it(
+def test_the_reason_is_raised_and_not_a_later_failure(
     spark: SparkSession, tmp_path: Path, form: str, options: dict[str, str], told: str
 ) -> None:
     rows = spark.readStream.format(form).options(**options).load()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def a_java(folder: Path, version: str) -> Path:
-    """A folder with a Java that only tells its version."""
+    """A folder with a Java that only prints its version."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n", "utf-8")
@@ -91,7 +91,7 @@ def test_cores_of_masters() -> None:
     assert local_cores("spark://host:7077") == 0
 
 
-def test_a_cluster_is_not_told_to_be_this_machine() -> None:
+def test_a_cluster_does_not_get_local_settings() -> None:
     chosen = defaults("app", "spark://host:7077")
     assert "spark.driver.host" not in chosen
     assert chosen["spark.sql.shuffle.partitions"] == "16"
@@ -100,12 +100,12 @@ def test_a_cluster_is_not_told_to_be_this_machine() -> None:
 def test_settings_of_the_session(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
-    # What is given goes before what would be chosen.
+    # Explicit options take precedence.
     assert defaults("app", "local[2]")["spark.sql.shuffle.partitions"] == "2"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
-def test_what_spark_logs_has_the_reason_and_no_places_in_java(spark: SparkSession) -> None:
+def test_sparks_log_has_the_reason_and_no_stack_trace(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
     why = "Lost task\n\tat a.B.c(B.java:1)\n\t... 3 more\nValueError: no row\n\nDriver stacktrace:"
@@ -117,7 +117,7 @@ def test_what_spark_logs_has_the_reason_and_no_places_in_java(spark: SparkSessio
     assert list(appenders) == ["short"]
     told = appenders["short"].getLayout().toSerializable(event)
     assert told.split(" ", 1)[1] == "ERROR Writer: Aborting\njava.lang.Error: Lost task\nValueError: no row\n"
-    # A file has room for all of it.
+    # A file has enough space for all of it.
     assert defaults("app", "local", is_traced=True)["spark.driver.extraJavaOptions"].endswith("log=full")
 
 

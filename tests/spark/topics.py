@@ -48,7 +48,7 @@ def options_of(bootstrap: str, topic: str, **more: str) -> dict[str, str]:
 
 def read_rows(reader: Any, partitions: Iterable[InputPartition]) -> list[dict[str, Any]]:
     """What the tasks of these partitions give, in their order."""
-    return [row for one in partitions for batch in reader.read(one) for row in batch.to_pylist()]
+    return [row for partition in partitions for batch in reader.read(partition) for row in batch.to_pylist()]
 
 
 def batch_rows(options: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ BEFORE = [("a", "00:10", 1, "x"), ("b", "00:30", 5, "x"), ("a", "01:45", 2, "y x
 AFTER = [
     # Late, but its windows are still open.
     ("a", "01:50", 8, "x"),
-    # Too late: what it belongs to has been told.
+    # Too late: its window has been written.
     ("a", "00:55", 100, "x"),
     ("b", "04:00", 7, "z"),
 ]
@@ -52,7 +52,7 @@ def clock(column: str) -> Column:
 class Query:
     """A streaming query under test, and the rows that it gave so far."""
 
-    # Made anew for each run, as a program that is started again would.
+    # Created for each run, as by a restarted program.
     rows: Callable[[], DataFrame]
     mode: str = "append"
     # A batch that is run again gives the same rows again.
@@ -63,7 +63,7 @@ class Query:
         self.seen[batch] = [tuple(row) for row in frame.collect()]
 
     def taken(self) -> list[tuple[Any, ...]]:
-        """What came since somebody asked, in a fixed order."""
+        """New rows since the last call, in a fixed order."""
         rows = [row for batch, some in self.seen.items() if batch > self.told for row in some]
         self.told = max(self.seen, default=-1)
         return sorted(rows, key=repr)

@@ -25,6 +25,7 @@ from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.planted import patched
 from barnabas.runtime.random import SeededRandom
+from barnabas.storage import batch_chain
 from barnabas.storage.directories import checkpoints
 from barnabas.storage.directories.clean_shutdown import CLEAN_SHUTDOWN_FILE, clean_shutdown_epoch
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble
@@ -98,10 +99,14 @@ def blind(*_: object) -> bool:
 @pytest.mark.parametrize(
     ("owner", "name", "planted"),
     [
-        (segment_search, "crc_ok", blind),
+        (batch_chain, "crc_ok", blind),
         (segment_search.SegmentSearch, "ends_whole", blind),
-        (segment_search.SegmentSearch, "largest_indexed_time", lambda self: self.times().last),
-        (segment_search.SegmentSearch, "_confirmed", lambda self, entry: self.headers(entry.position)),
+        (segment_search.SegmentSearch, "largest_indexed_time", lambda self: self._indexes.times().last),
+        (
+            segment_search.SegmentSearch,
+            "_confirmed",
+            lambda self, entry: self._records.headers(entry.position),
+        ),
     ],
 )
 def test_storage_that_believes_what_it_reads_is_found_out(
@@ -341,6 +346,6 @@ def test_a_campaign_counts_and_ends_with_1_on_a_violation(
     monkeypatch.setattr("sys.argv", ["torn", "--rounds", "40", "--seed", "5"])
     assert campaign.main() == 0
     assert "40 rounds from seed 5, 0 violations" in capsys.readouterr().out
-    with patched(segment_search, "crc_ok", blind):
+    with patched(batch_chain, "crc_ok", blind):
         assert campaign.main() == 1
     assert "again: python -m tools.torn --rounds 1 --seed" in capsys.readouterr().out

@@ -1,4 +1,7 @@
-"""Identifiers of topics, directories and clusters: 128 bits, written as 22 characters of URL-safe base64."""
+"""Identifiers of topics, directories and clusters: 128 bits, written as 22 characters of URL-safe base64.
+
+And what stands for a replica in requests of those who are none.
+"""
 
 from __future__ import annotations
 
@@ -67,3 +70,6 @@ METADATA_TOPIC_ID = Uuid.from_words(0, 1)
 MIGRATING_DIR = Uuid.from_words(0, 0)
 UNASSIGNED_DIR = Uuid.from_words(0, 1)
 LOST_DIR = Uuid.from_words(0, 2)
+
+# In the place of a replica's broker id: a consumer asks.
+CONSUMER_REPLICA = -1

@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from struct import Struct
+from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.build import assemble, attribute_bits, build
 from barnabas.batch.compression import Codec, compress
 from barnabas.batch.engine.faults import fault_text
-from barnabas.batch.engine.walk import walk
+from barnabas.batch.engine.walk import Walk, walk
 from barnabas.batch.faults import CorruptBatch
 from barnabas.batch.records import NO_TIMESTAMP, Record, TimestampType
 from barnabas.batch.view import (
@@ -46,12 +47,26 @@ _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 
 
-class Origin(Enum):
+class AppendOrigin(Enum):
     """Origin of the append: the rules for clients apply only to clients."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
     RAFT_LEADER = "raft leader"
+    REPLICATION = "replication"
+
+
+class Examination(NamedTuple):
+    """What the costly looks at a batch have found so far; whoever has one to hand does not look again."""
+
+    crc_ok: bool | None = None  # None: nobody has computed it
+    payload: bytes | None = None  # the records, decompressed
+    walked: Walk | None = None
+    # All was found right, and nothing but its place in the log is to be written into the batch.
+    is_plain: bool = False
+
+
+NOT_EXAMINED = Examination()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +136,25 @@ def only_batch(buffer: Buffer, produce_version: int) -> BatchView:
 
 
 def check_batch(
-    view: BatchView, rules: CheckRules, *, now_ms: int, origin: Origin = Origin.CLIENT
+    view: BatchView,
+    rules: CheckRules,
+    *,
+    now_ms: int,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    known: Examination = NOT_EXAMINED,
 ) -> CheckedBatch:
     """Validate a batch completely and prepare it for writing; raises KafkaError if it is rejected."""
-    if origin is Origin.CLIENT and view.base_offset != 0:
+    if origin is AppendOrigin.CLIENT and view.base_offset != 0:
         raise _invalid(f"a client's batch has the base offset 0, not {view.base_offset}")
     _check_size(view, rules)
-    view.ensure_valid()
-    if origin is Origin.CLIENT:
+    if not (view.crc_ok() if known.crc_ok is None else known.crc_ok):
+        raise view.wrong_crc()
+    if origin is AppendOrigin.CLIENT:
         _check_header(view)
-    codec, payload = _decompressed(view, rules)
+    codec = _codec_of(view)
+    payload = _decompressed(view, rules) if known.payload is None else known.payload
     view.ensure_count_fits(len(payload))
-    fault, index, keyless, in_order, first, low, high = walk(payload, view.record_count)
+    fault, index, keyless, in_order, first, low, high = known.walked or walk(payload, view.record_count)
     if fault:
         raise _invalid(f"record {index}: {fault_text(fault)}")
     max_timestamp = _check_records(view, rules, now_ms, keyless, low, high)
@@ -173,11 +195,19 @@ def _check_header(view: BatchView) -> None:
         raise _invalid(f"producer {view.producer_id} gives the sequence number {view.base_sequence}")
 
 
-def _decompressed(view: BatchView, rules: CheckRules) -> tuple[Codec, bytes]:
+def _codec_of(view: BatchView) -> Codec:
     """A decompression failure has no error code of its own: Apache Kafka returns UNKNOWN_SERVER_ERROR, which,
     unlike CORRUPT_MESSAGE, does not make clients retry the same bytes."""
     try:
-        return view.codec, view.payload(rules.decompressed_limit)
+        return view.codec
+    except CorruptBatch as error:
+        raise CorruptBatch(error.message, ErrorCode.UNKNOWN_SERVER_ERROR) from error
+
+
+def _decompressed(view: BatchView, rules: CheckRules) -> bytes:
+    """As `_codec_of` has it."""
+    try:
+        return view.payload(rules.decompressed_limit)
     except CorruptBatch as error:
         raise CorruptBatch(error.message, ErrorCode.UNKNOWN_SERVER_ERROR) from error
 

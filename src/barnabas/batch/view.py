@@ -1,8 +1,8 @@
 """A view of a record batch of format v2: decodes the header in place, and the records on demand.
 
-Contains the layout of the 61-byte header, decoding it, iterating over batches, and the two fields that a
-leader patches in place.  Validating a client's batch belongs in check.py, and the formats before v2 in
-legacy.py.
+Contains the layout of the 61-byte header and its only decoder, iterating over batches, and the two fields
+that a leader patches in place.  Validating a client's batch belongs in check.py, and the records of the
+formats before v2 in legacy.py; only the header fields that a log needs to skip such batches are decoded here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.batch.compression import DECOMPRESSED_LIMIT, Codec, decompress
 from barnabas.batch.engine.decode import decode_records
 from barnabas.batch.engine.faults import fault_text
 from barnabas.batch.faults import CorruptBatch as CorruptBatch
-from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE, Record, TimestampType
+from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Record, TimestampType
 
 Buffer = bytes | bytearray | memoryview
 
@@ -43,32 +43,139 @@ KNOWN_ATTRIBUTES = 0x7F
 
 HEADER = Struct(">qiibIhiqqqhii")
 _LENGTH = Struct(">i")
+# Length, magic and attributes: enough to tell what kind of batch it is.
+_PEEK = Struct(">8xi4xb4xh")
 _CODECS = tuple(Codec)
 _TIMESTAMP_TYPES = tuple(TimestampType)
-_OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
+_pack_offset_into = Struct(">q").pack_into
+_pack_epoch_into = Struct(">i").pack_into
+_OFFSET_AND_LENGTH = Struct(">qi")
+# Formats v0 and v1: one message stands where a batch does, and carries its own, which is the last, offset.
+_LEGACY_TIME = Struct(">q")
+_LEGACY_CRC = Struct(">I")
+_LEGACY_CRC_POSITION = 12
+_LEGACY_TIME_POSITION = 18
+_LEGACY_SIZE_WITH_TIME = 26
 
 
-class BatchView:
-    """One v2 batch over a buffer, without a copy.  The header is decoded once, when the view is created."""
+class BatchHeader:
+    """The header of a batch, and the position of the batch in a buffer or a file."""
 
     __slots__ = (
         "attributes",
         "base_offset",
         "base_sequence",
         "base_timestamp",
-        "buffer",
         "crc",
-        "last_offset_delta",
+        "last_offset",
         "leader_epoch",
         "magic",
         "max_timestamp",
+        "position",
         "producer_epoch",
         "producer_id",
         "record_count",
         "size",
-        "start",
     )
+
+    position: int
+    size: int
+    magic: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    crc: int
+
+    def __init__(self, position: int, buffer: Buffer, start: int) -> None:
+        self.position = position
+        if buffer[start + MAGIC_POSITION] != MAGIC_V2:
+            self._read_legacy(buffer, start)
+            return
+        (
+            self.base_offset,
+            length,
+            self.leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(buffer, start)
+        self.size = LOG_OVERHEAD + length
+        self.last_offset = self.base_offset + last_offset_delta
+
+    def _read_legacy(self, buffer: Buffer, start: int) -> None:
+        self.magic = buffer[start + MAGIC_POSITION]
+        self.last_offset, length = _OFFSET_AND_LENGTH.unpack_from(buffer, start)
+        self.base_offset = self.last_offset
+        self.size = LOG_OVERHEAD + length
+        self.attributes = 0
+        self.leader_epoch = self.producer_id = self.producer_epoch = self.base_sequence = -1
+        self.record_count = -1
+        self.base_timestamp = self.max_timestamp = NO_TIMESTAMP
+        (self.crc,) = _LEGACY_CRC.unpack_from(buffer, start + _LEGACY_CRC_POSITION)
+        if self.magic == 1 and len(buffer) >= start + _LEGACY_SIZE_WITH_TIME:
+            (self.max_timestamp,) = _LEGACY_TIME.unpack_from(buffer, start + _LEGACY_TIME_POSITION)
+
+    @property
+    def end(self) -> int:
+        """Where the next batch begins."""
+        return self.position + self.size
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.last_offset - self.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; after 2^31 - 1 comes 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset - self.base_offset) & MAX_SEQUENCE
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    def place(self, position: int, base_offset: int, leader_epoch: int) -> None:
+        """The batch has got its place in the log; see `patch_offsets`."""
+        self.last_offset += base_offset - self.base_offset
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
+        self.position = position
+
+    def __repr__(self) -> str:
+        return f"BatchHeader({self.base_offset}..{self.last_offset} at {self.position}, {self.size} bytes)"
+
+
+class BatchView(BatchHeader):
+    """One v2 batch over a buffer, without a copy.  The header is read once, when the view is made."""
+
+    __slots__ = ("buffer", "start")
 
     def __init__(self, buffer: Buffer, start: int = 0) -> None:
         size = batch_size(buffer, start)
@@ -79,56 +186,9 @@ class BatchView:
             raise CorruptBatch(f"the batch at {start} has the old format v{magic}; read it with batch.legacy")
         if size < HEADER_SIZE:
             raise CorruptBatch(f"the batch at {start} has {size} bytes, its header alone needs {HEADER_SIZE}")
+        BatchHeader.__init__(self, start, buffer, start)
         self.buffer = buffer
         self.start = start
-        self.size = size
-        self.base_offset: int
-        self.leader_epoch: int
-        self.magic: int
-        self.crc: int
-        self.attributes: int
-        self.last_offset_delta: int
-        self.base_timestamp: int
-        self.max_timestamp: int
-        self.producer_id: int
-        self.producer_epoch: int
-        self.base_sequence: int
-        self.record_count: int
-        (
-            self.base_offset,
-            _,
-            self.leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.record_count,
-        ) = HEADER.unpack_from(buffer, start)
-
-    @property
-    def end(self) -> int:
-        """The position of the next batch in the buffer."""
-        return self.start + self.size
-
-    @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def last_sequence(self) -> int:
-        """The sequence number of the last record; wraps to 0 after 2^31 - 1."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
     @property
     def codec(self) -> Codec:
@@ -142,22 +202,10 @@ class BatchView:
         return _TIMESTAMP_TYPES[(self.attributes & LOG_APPEND_TIME_FLAG) >> 3]
 
     @property
-    def is_transactional(self) -> bool:
-        return self.attributes & TRANSACTIONAL_FLAG != 0
-
-    @property
-    def is_control(self) -> bool:
-        return self.attributes & CONTROL_FLAG != 0
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """When compaction may remove tombstones and markers (KIP-534); stored in place of the base
         timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
-
-    @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
 
     def crc_ok(self) -> bool:
         """Whether the stored CRC-32C matches the bytes from the attributes to the end."""
@@ -167,7 +215,10 @@ class BatchView:
     def ensure_valid(self) -> None:
         """Raises CorruptBatch unless the CRC is right."""
         if not self.crc_ok():
-            raise CorruptBatch(f"the batch at offset {self.base_offset} is corrupt: stored crc = {self.crc}")
+            raise self.wrong_crc()
+
+    def wrong_crc(self) -> CorruptBatch:
+        return CorruptBatch(f"the batch at offset {self.base_offset} is corrupt: stored crc = {self.crc}")
 
     def payload(self, limit: int = DECOMPRESSED_LIMIT) -> bytes:
         """The decompressed records; raises before more than `limit` bytes are allocated."""
@@ -232,6 +283,15 @@ def batch_size(buffer: Buffer, start: int) -> int | None:
     return LOG_OVERHEAD + int(length)
 
 
+def attributes_of_only_batch(buffer: Buffer) -> int:
+    """The attributes of the v2 batch that fills a buffer exactly; -1 if anything else is in there."""
+    size = len(buffer)
+    if size < HEADER_SIZE:
+        return -1
+    length, magic, attributes = _PEEK.unpack_from(buffer)
+    return int(attributes) if length == size - LOG_OVERHEAD and magic == MAGIC_V2 else -1
+
+
 def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
     """Every complete batch from `start` on; an incomplete one at the end is skipped, a malformed one
     raises."""
@@ -245,8 +305,8 @@ def batches(buffer: Buffer, start: int = 0) -> Iterator[BatchView]:
 
 def patch_offsets(buffer: bytearray | memoryview, start: int, base_offset: int, leader_epoch: int) -> None:
     """Set a batch's offset and leader epoch.  Both fields precede the CRC, which therefore stays valid."""
-    _OFFSET.pack_into(buffer, start, base_offset)
-    _EPOCH.pack_into(buffer, start + LOG_OVERHEAD, leader_epoch)
+    _pack_offset_into(buffer, start, base_offset)
+    _pack_epoch_into(buffer, start + LOG_OVERHEAD, leader_epoch)
 
 
 def batch_crc(buffer: Buffer, start: int, end: int) -> int:

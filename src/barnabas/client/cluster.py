@@ -158,10 +158,10 @@ class Cluster:
             MetadataResponse.Broker(node_id=broker.broker_id, host=broker.host, port=broker.port)
             for broker in response.brokers
         ]
-        told = MetadataResponse(
+        metadata = MetadataResponse(
             brokers=brokers, cluster_id=response.cluster_id, controller_id=response.controller_id, topics=[]
         )
-        self.metadata.take(told, asyncio.get_running_loop().time())
+        self.metadata.update(metadata, asyncio.get_running_loop().time())
 
     async def _update_metadata(self) -> None:
         wanted = self.wanted
@@ -173,7 +173,7 @@ class Cluster:
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.bootstrap.is_for_recovery:
             self.rebootstrap("a broker requires it")
         check(response.error_code)
-        self.metadata.take(response, asyncio.get_running_loop().time())
+        self.metadata.update(response, asyncio.get_running_loop().time())
         self._track_incomplete(response)
         if self._auto_create:
             self._warn_of_unknown_topics(response)
@@ -237,20 +237,20 @@ class Cluster:
             return response
 
         response = await self.retries.until(deadline, "describing topics", attempt)
-        told = Metadata()
-        told.take(response, 0.0)
-        return told.topics
+        metadata = Metadata()
+        metadata.update(response, 0.0)
+        return metadata.topics
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Partition]:
         """Return the partitions that have a leader; updates the metadata if one of them is not known."""
-        asked = list(partitions)
+        requested = list(partitions)
         if self.wanted is not None:
-            self.wanted.update(partition.topic for partition in asked)
-        known = {partition: self.metadata.leader_of(partition) for partition in asked}
+            self.wanted.update(partition.topic for partition in requested)
+        known = {partition: self.metadata.leader_of(partition) for partition in requested}
         if self.is_stale or any(value is None for value in known.values()):
             await self.update()
-            known = {partition: self.metadata.leader_of(partition) for partition in asked}
-        return {one: found for one, found in known.items() if found is not None}
+            known = {partition: self.metadata.leader_of(partition) for partition in requested}
+        return {partition: found for partition, found in known.items() if found is not None}
 
     def leaderless(self, partition: TopicPartition) -> RetriableError | UnknownTopicOrPartitionError:
         """Return why a partition has no leader, according to the metadata."""

@@ -40,8 +40,8 @@ class _InFlightRequest:
 
     __slots__ = ("api", "correlation_id", "done", "in_place", "version")
 
-    def __init__(self, asked: Api, version: int, correlation_id: int, done: Done, in_place: bool) -> None:
-        self.api = asked
+    def __init__(self, requested: Api, version: int, correlation_id: int, done: Done, in_place: bool) -> None:
+        self.api = requested
         self.version = version
         self.correlation_id = correlation_id
         self.done = done
@@ -76,17 +76,17 @@ class ConnectionProtocol:
         """
         key = message.schema.key
         assert key is not None, f"{message.schema.name} is no request"
-        asked = api(key)
+        requested = api(key)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         pieces = cast("Pieces", message.encode_pieces(version))
         client_id = (
-            self._client_id if asked.request_header_version(version) < 2 else self._client_id + b"\x00"
+            self._client_id if requested.request_header_version(version) < 2 else self._client_id + b"\x00"
         )
         size = _HEADER.size - SIZE_BYTES + len(client_id) + sum(map(len, pieces))
         pieces.insert(0, _HEADER.pack(size, key, version, self._correlation_id) + client_id)
         if done is not None:
             self._in_flight_requests.append(
-                _InFlightRequest(asked, version, self._correlation_id, done, in_place)
+                _InFlightRequest(requested, version, self._correlation_id, done, in_place)
             )
         return pieces
 
@@ -94,16 +94,16 @@ class ConnectionProtocol:
         """Negotiate API versions with the peer; `ready` is called when that succeeded or failed."""
         return Handshake(self, ready)
 
-    def version_for(self, asked: Api, highest: int | None = None) -> int:
+    def version_for(self, requested: Api, highest: int | None = None) -> int:
         """Return the highest version that both sides support."""
-        api_versions = self.api_versions.get(asked.key)
-        most = asked.stable if highest is None else min(asked.stable, highest)
-        if api_versions is not None:
-            most = min(most, api_versions.highest)
-            if most >= max(asked.versions.lowest, api_versions.lowest):
+        supported = self.api_versions.get(requested.key)
+        most = requested.stable if highest is None else min(requested.stable, highest)
+        if supported is not None:
+            most = min(most, supported.highest)
+            if most >= max(requested.versions.lowest, supported.lowest):
                 return most
-        has = "does not support it" if api_versions is None else f"supports versions {api_versions}"
-        raise UnsupportedVersionError(f"{asked.name} is not possible: the broker {has}")
+        has = "does not support it" if supported is None else f"supports versions {supported}"
+        raise UnsupportedVersionError(f"{requested.name} is not possible: the broker {has}")
 
     # ---------------------------------------------------------------------------------------------- responses
 
@@ -131,23 +131,23 @@ class ConnectionProtocol:
     def _complete(self, frame: Buffer) -> None:
         if not self._in_flight_requests:
             raise ProtocolError("received a response without a request")
-        asked = self._in_flight_requests.popleft()
-        version = asked.version
+        in_flight = self._in_flight_requests.popleft()
+        version = in_flight.version
         # A broker that does not know our version of ApiVersions responds in version 0 (KIP-511).
-        if asked.api.key == API_VERSIONS_KEY and _code_of(frame) == ErrorCode.UNSUPPORTED_VERSION:
+        if in_flight.api.key == API_VERSIONS_KEY and _code_of(frame) == ErrorCode.UNSUPPORTED_VERSION:
             version = 0
-        correlation_id, message = read_response(frame, asked.api, version)
-        if correlation_id != asked.correlation_id:
+        correlation_id, message = read_response(frame, in_flight.api, version)
+        if correlation_id != in_flight.correlation_id:
             raise ProtocolError(
-                f"received a response to request {correlation_id}, not to {asked.correlation_id}"
+                f"received a response to request {correlation_id}, not to {in_flight.correlation_id}"
             )
-        asked.done(message, None)
+        in_flight.done(message, None)
 
     def end(self, error: Exception) -> None:
         """Called when the connection is closed: fails the requests in flight."""
-        asked, self._in_flight_requests = self._in_flight_requests, deque()
-        for each in asked:
-            each.done(None, error)
+        requests, self._in_flight_requests = self._in_flight_requests, deque()
+        for request in requests:
+            request.done(None, error)
 
 
 class Handshake:

@@ -37,7 +37,7 @@ class Metadata:
         found = topic.partition_of.get(partition.partition) if topic is not None else None
         return found if found is not None and found.leader in self.brokers else None
 
-    def take(self, response: MetadataResponse, now: float) -> None:
+    def update(self, response: MetadataResponse, now: float) -> None:
         """Replace the cache by a response; topics that it does not contain are removed."""
         self.brokers = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
@@ -45,8 +45,8 @@ class Metadata:
         }
         self.controller_id = response.controller_id
         self.cluster_id = response.cluster_id
-        told = [topic for topic in response.topics if topic.name is not None]
-        self.topics = {topic.name or "": self._topic(topic) for topic in told}
+        named = [topic for topic in response.topics if topic.name is not None]
+        self.topics = {topic.name or "": self._topic(topic) for topic in named}
         self.names = {topic.id: name for name, topic in self.topics.items() if topic.id != ZERO_UUID}
         self.updated_at = now
         self.is_expired = False

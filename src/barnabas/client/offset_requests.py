@@ -103,14 +103,14 @@ def fetched_offsets(
 def _offsets(topics: Iterable[OffsetFetchResponse.Topic | OffsetFetchResponse.Topics]) -> Committed:
     results: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
     for topic in topics:
-        for one in topic.partitions:
-            partition = TopicPartition(topic.name, one.partition_index)
-            if one.error_code:
-                results[partition] = error_for(one.error_code)
-            elif one.committed_offset < 0:
+        for committed in topic.partitions:
+            partition = TopicPartition(topic.name, committed.partition_index)
+            if committed.error_code:
+                results[partition] = error_for(committed.error_code)
+            elif committed.committed_offset < 0:
                 results[partition] = None
             else:
                 results[partition] = OffsetAndMetadata(
-                    one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                    committed.committed_offset, committed.committed_leader_epoch, committed.metadata or ""
                 )
     return Outcomes(results)

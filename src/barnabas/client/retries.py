@@ -50,7 +50,7 @@ class Retries:
     def pause_s(self, failures: int) -> float:
         return backoff_s(self._first_ms, self._most_ms, failures, self._random)
 
-    async def until(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def until(self, deadline: Deadline, operation: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return the first success; raises KafkaTimeoutError, with the last error, at the deadline."""
         failures = 0
         last: RetriableError | None = None
@@ -61,22 +61,22 @@ class Retries:
             except RetriableError as error:
                 last = error
             except TimeoutError:
-                raise _too_late(deadline, what, last) from last
-            await self.wait_or_give_up(deadline, what, failures, last)
+                raise _too_late(deadline, operation, last) from last
+            await self.wait_or_give_up(deadline, operation, failures, last)
             failures += 1
 
     async def wait_or_give_up(
-        self, deadline: Deadline, what: str, failures: int, error: RetriableError
+        self, deadline: Deadline, operation: str, failures: int, error: RetriableError
     ) -> None:
         """Back off before the next attempt, if there is one."""
         pause_s = self.pause_s(failures)
         if failures >= self._most:
             raise error
         if pause_s >= deadline.left_s:
-            raise _too_late(deadline, what, error) from error
+            raise _too_late(deadline, operation, error) from error
         await asyncio.sleep(pause_s)
 
 
-def _too_late(deadline: Deadline, what: str, error: Exception | None) -> KafkaTimeoutError:
+def _too_late(deadline: Deadline, operation: str, error: Exception | None) -> KafkaTimeoutError:
     why = "" if error is None else f": {error}"
-    return KafkaTimeoutError(f"{what} did not complete within {deadline.timeout_ms:.0f} ms{why}")
+    return KafkaTimeoutError(f"{operation} did not complete within {deadline.timeout_ms:.0f} ms{why}")

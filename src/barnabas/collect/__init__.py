@@ -1,8 +1,8 @@
-"""Collecting logs: lines of files, of the standard input and of syslog become records.
+"""Collecting logs: lines of files, standard input and syslog become records.
 
-Reading order: `lines` (bytes into lines), `progress` (what is written already), `positions` (where to go on
-after a restart), `files`, `standard_input`, `syslog` (where lines come from), `collector` (from there to a
-topic).  At least once: a position is saved only after everything before it was acknowledged.
+Reading order: `lines` (bytes into lines), `progress` (acknowledged chunks), `positions` (saved offsets of
+files), `files`, `standard_input`, `syslog` (the sources), `collector` (from sources to a topic).  Delivery is
+at least once: a position is saved only after everything before it was acknowledged.
 """
 
 from barnabas.collect.collector import Collector

@@ -1,10 +1,8 @@
 """From sources to a topic.
 
-What lives here: sending what sources read, with a limit on what is not written yet, and telling them what is.
-What may not: reading; retries, which are the producer's.
-
-While no broker responds, the producer keeps what it has, its buffer fills, and nothing more is read: files
-wait, pipes wait, and nothing is lost.
+Contains sending with a bound on unacknowledged chunks, and the acknowledgement of sources; retries are the
+producer's.  While no broker responds, the producer's buffer fills and reading stops: files and pipes wait,
+and nothing is lost.
 """
 
 from __future__ import annotations
@@ -24,23 +22,22 @@ from barnabas.collect.sources import Lines, Source
 
 logger = logging.getLogger(__name__)
 
-# Chunks that were sent and are not written yet; a chunk is at most a quarter of a MiB of a file.
+# Chunks that were sent and are not acknowledged yet; a chunk has at most 256 KiB of a file.
 MAX_CHUNKS = 64
 FIRST_CONTACT_MS = 60_000
-# How long a collector that was stopped tries to write what it has read.
+# How long a stopped collector tries to deliver what it has read.
 DRAIN_S = 30.0
-# Lines that wait, and none written for so long: worth a word.
+# A warning is logged if lines wait and none was delivered for this long.
 STANDSTILL_S = 10.0
-FOR_EVER_MS = 2**31 - 1
+FOREVER_MS = 2**31 - 1
 ORIGIN_HEADER = "origin"
 
-# What a collector wants of its producer unless it is told otherwise: nothing given up, batches worth their
-# requests, and what logs are made of compresses well.
+# Producer defaults of a collector: unlimited retries, large batches, compression.
 DEFAULTS: Mapping[str, object] = {
     "acks": "all",
     "enable.idempotence": True,
-    "delivery.timeout.ms": FOR_EVER_MS,
-    "max.block.ms": FOR_EVER_MS,
+    "delivery.timeout.ms": FOREVER_MS,
+    "max.block.ms": FOREVER_MS,
     "linger.ms": 50,
     "batch.size": 256 * 1024,
     "compression.type": "zstd",
@@ -63,8 +60,8 @@ class Collector:
         with_origin: bool = True,
         key_by_origin: bool = False,
     ) -> None:
-        """`with_origin`: a header says where a line comes from.  `key_by_origin`: so does the key, and all
-        lines of a file stay in order in one partition."""
+        """`with_origin`: a header names the origin of a line.  `key_by_origin`: so does the key, which keeps
+        all lines of a file in order in one partition."""
         self.topic = topic
         self.lines_sent = 0
         self.lines_written = 0
@@ -72,7 +69,7 @@ class Collector:
         self._properties = {**DEFAULTS, **properties}
         self._with_origin = with_origin
         self._key_by_origin = key_by_origin
-        self._room = asyncio.Semaphore(MAX_CHUNKS)
+        self._capacity = asyncio.Semaphore(MAX_CHUNKS)
         self._progress: dict[tuple[int, int], Progress] = {}
         self._acknowledging: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
@@ -80,7 +77,7 @@ class Collector:
 
     @property
     def lines_waiting(self) -> int:
-        """How many were sent and are not written yet."""
+        """The number of lines that were sent and are not acknowledged yet."""
         return self.lines_sent - self.lines_written
 
     @property
@@ -88,39 +85,40 @@ class Collector:
         return self._is_stopped.is_set()
 
     async def run(self) -> None:
-        """Until every source has ended, or `stop`, or a record is refused for good (raised).
+        """Run until every source has ended, or `stop`, or a record has failed (raised).
 
-        OSError if all is written, and where the next start goes on could not be saved."""
+        Raises OSError if everything is delivered but the positions could not be saved.
+        """
         self._failed = asyncio.get_running_loop().create_future()
         reading: list[asyncio.Future[None]] = []
         watching: list[asyncio.Future[None]] = []
         is_done = False
         async with Producer(self._properties) as producer:
             try:
-                if await self._is_found(producer):
+                if await self._find_topic(producer):
                     reading += [
                         asyncio.ensure_future(self._collect(producer, number, source))
                         for number, source in enumerate(self._sources)
                     ]
-                    watching.append(asyncio.ensure_future(self._tell_of_standstill()))
-                    await self._unless_stopped_for_long(self._until_read(reading))
-                    await self._unless_stopped_for_long(self._until_written())
+                    watching.append(asyncio.ensure_future(self._warn_of_standstill()))
+                    await self._unless_drain_expires(self._until_read(reading))
+                    await self._unless_drain_expires(self._until_written())
                 is_done = True
             finally:
                 for task in [*reading, *watching, *self._acknowledging]:
                     task.cancel()
                 if not is_done:
-                    # There was time enough to write it; what files have is read again at the next start.
+                    # The drain time is over; undelivered lines of files are read again at the next start.
                     await producer.close(timeout_ms=0)
                 problem = self._close_sources()
                 if problem is not None and not is_done:
-                    # What has ended it is raised; this is worth a word, too.
+                    # The first error is raised; this one is only logged.
                     logger.warning("%s: %s", problem.filename, problem.strerror)
         if problem is not None:
             raise problem
 
     def _close_sources(self) -> OSError | None:
-        """All of them, whatever one of them says."""
+        """Close all sources; returns the last error."""
         problem = None
         for source in self._sources:
             source.stop()
@@ -131,13 +129,13 @@ class Collector:
         return problem
 
     def stop(self) -> None:
-        """Read no more; `run` ends when what was read is written, or cannot be for DRAIN_S."""
+        """Stop reading; `run` ends when everything read is delivered, or after DRAIN_S."""
         self._is_stopped.set()
         for source in self._sources:
             source.stop()
 
-    async def _is_found(self, producer: Producer) -> bool:
-        """Whether the topic was found before somebody had enough of waiting; nothing is read before."""
+    async def _find_topic(self, producer: Producer) -> bool:
+        """Whether the topic was found before `stop`; nothing is read before that."""
         finding = asyncio.ensure_future(producer.partitions_for(self.topic, timeout_ms=FIRST_CONTACT_MS))
         stopping = asyncio.ensure_future(self._is_stopped.wait())
         try:
@@ -150,7 +148,7 @@ class Collector:
             finding.cancel()
             stopping.cancel()
 
-    async def _unless_stopped_for_long(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _unless_drain_expires(self, work: Coroutine[Any, Any, None]) -> None:
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self._is_stopped.wait())
         try:
@@ -165,34 +163,35 @@ class Collector:
             stopping.cancel()
             working.cancel()
 
-    async def _tell_of_standstill(self) -> None:
-        """Nothing is lost while no broker takes lines, but whoever looks should know why none come."""
-        is_told, written, waited = False, 0, 0
+    async def _warn_of_standstill(self) -> None:
+        """Warn while no broker accepts lines: nothing is lost, but a user should know why none arrive."""
+        is_warned, written, waited = False, 0, 0
         while True:
             await asyncio.sleep(STANDSTILL_S)
             has_moved, written = self.lines_written != written, self.lines_written
-            # Those that wait now may have come a moment ago; those that waited at the last look have not.
+            # Lines that wait now may be new; those that waited at the last check are not.
             is_stuck, waited = bool(waited) and not has_moved, self.lines_waiting
-            if is_told and has_moved:
+            if is_warned and has_moved:
                 logger.warning("lines are written to %s again", self.topic)
-                is_told = False
-            elif is_stuck and not is_told:
+                is_warned = False
+            elif is_stuck and not is_warned:
                 logger.warning(
-                    "nothing was written to %s for %d s: %d lines wait, and no more than fit into memory are "
-                    "read until brokers take them",
+                    "nothing was written to %s for %d s: %d lines wait, and reading stops when the memory "
+                    "is full, "
+                    "until brokers accept them",
                     self.topic,
                     STANDSTILL_S,
                     self.lines_waiting,
                 )
-                is_told = True
+                is_warned = True
 
     async def _until_read(self, reading: Sequence[asyncio.Future[None]]) -> None:
         assert self._failed is not None
         waiting: set[asyncio.Future[None]] = set(reading)
         while waiting:
             done, waiting = await asyncio.wait({*waiting, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+            for task in done:
+                task.result()
             waiting.discard(self._failed)
 
     async def _until_written(self) -> None:
@@ -207,7 +206,7 @@ class Collector:
             async for found in reading:
                 if not found.lines:
                     continue
-                await self._room.acquire()
+                await self._capacity.acquire()
                 deliveries = await self._send(producer, found)
                 progress = self._progress.setdefault((number, found.place), Progress(0))
                 chunk = progress.send(found.position)
@@ -225,7 +224,7 @@ class Collector:
         deliveries: list[Delivery] = []
         for line in found.lines:
             deliveries.append(await send(topic, line, key, None, headers))
-            # Counted one by one: some are on their way while there is no room for the others.
+            # Counted one by one: some may be sent while others wait for memory.
             self.lines_sent += 1
         return deliveries
 
@@ -246,6 +245,6 @@ class Collector:
                 self._failed.set_exception(error)
             return
         self.lines_written += len(deliveries)
-        self._room.release()
+        self._capacity.release()
         if progress.acknowledge(chunk):
             source.written(place, progress.written)

@@ -1,12 +1,11 @@
-"""Following files by their globs, through rotation and restarts.
+"""Following files by glob patterns, through rotation and restarts.
 
-What lives here: which files there are, and when their positions are saved.  What may not: one file's reading
-(follower).
+Contains the discovery of files and the saving of their positions; reading one file belongs in `follower`.
 
-Rotation by renaming: the old file is read to its end under its new name, and a while longer, because who
-writes it may have it open still; the new one is read from its start.  Rotation by copying and truncating: a
-file that no longer holds what was read last is read from its start again.  A file that was renamed while
-nobody collected is looked for by its inode in its folder.
+Rotation by renaming: the old file is read to its end under its new name, and for a while longer, because its
+writer may still have it open; the new one is read from its start.  Rotation by copying and truncating: a file
+that no longer contains what was read last is read from its start again.  A file that was renamed while no
+collector ran is found by its inode in its folder.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from barnabas.collect.sources import Lines
 
 logger = logging.getLogger(__name__)
 
-# How long to sleep when no file has grown, and between looks for new files.
+# The pause when no file has grown, and the interval of the search for new files.
 POLL_S = 0.1
-LOOK_S = 1.0
-# A file without its name gets this long to grow once more before it is left: a service that is told to open
-# its log anew may take its time.
-LAST_WORDS_S = 30.0
-# Of more files without names than this, those that lost theirs first are left as soon as they are read.
-MAX_WITHOUT_NAME = 256
-# Positions are saved so often at most; a crash repeats what was written since.
+DISCOVERY_INTERVAL_S = 1.0
+# A renamed file is closed after it has not grown for this long: a service that is told to reopen its log may
+# take a while.
+RENAMED_IDLE_S = 30.0
+# Beyond this number of renamed files, the oldest ones are closed as soon as they are read.
+MAX_RENAMED = 256
+# The smallest interval between saves; after a crash, lines written since the last save are sent again.
 SAVE_S = 1.0
 MAX_OPEN_FILES = 4096
-LONG_AGO_S = float("-inf")
+NEVER_S = float("-inf")
 
 
 class FileSource:
@@ -52,14 +51,14 @@ class FileSource:
         until_end: bool = False,
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
-        """`from_end`: of files that are there at the first start (there are no positions yet), only what is
-        added later.  `until_end`: stop when all files are read, instead of waiting for more."""
+        """`from_end`: at the first start (no saved positions), skip what files already contain.  `until_end`:
+        stop when all files are read, instead of waiting for more."""
         self._patterns = list(patterns)
         self._positions = positions
         self._from_end = from_end
         self._until_end = until_end
         self._max_line_bytes = max_line_bytes
-        # Of files that are not followed yet, perhaps because they cannot be opened now.
+        # Positions of files that are not followed yet, perhaps because they cannot be opened now.
         self._saved: dict[tuple[int, int], Position] = {}
         self._unmatched = dict.fromkeys(patterns)
         self._followed: dict[tuple[int, int], Follower] = {}
@@ -68,7 +67,7 @@ class FileSource:
         self._is_stopped = asyncio.Event()
         self._is_saved = True
         self._next_save_s = 0.0
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def followed(self) -> list[Follower]:
@@ -76,21 +75,21 @@ class FileSource:
 
     @property
     def unmatched(self) -> list[str]:
-        """The patterns that no file has matched so far."""
+        """The patterns that have matched no file so far."""
         return list(self._unmatched)
 
-    # ---------------------------------------------------------------------------------------------- reading
+    # ------------------------------------------------------------------------------------------------ reading
 
     async def read(self) -> AsyncGenerator[Lines, None]:
         loop = asyncio.get_running_loop()
-        self._look(loop.time(), skip=self._load())
-        self._tell_unmatched()
-        self._save_now_and_then(loop.time())
-        next_look_s = loop.time() + LOOK_S
+        self._discover(loop.time(), skip=self._load())
+        self._warn_of_unmatched()
+        self._save_if_due(loop.time())
+        next_look_s = loop.time() + DISCOVERY_INTERVAL_S
         while not self._is_stopped.is_set():
             has_read = False
             for follower in self.followed:
-                # One chunk each, so that a long file does not keep the others waiting.
+                # One chunk each, so that a long file does not delay the others.
                 found = self._read_some(follower, loop.time())
                 if found is not None:
                     has_read = True
@@ -98,47 +97,49 @@ class FileSource:
                 if self._is_stopped.is_set():
                     return
             if loop.time() >= next_look_s:
-                self._look(loop.time(), skip=False)
-                next_look_s = loop.time() + LOOK_S
-            self._save_now_and_then(loop.time())
+                self._discover(loop.time(), skip=False)
+                next_look_s = loop.time() + DISCOVERY_INTERVAL_S
+            self._save_if_due(loop.time())
             if not has_read:
                 if self._until_end:
                     for found in self._last_lines():
                         yield found
                     return
-                await self._rest()
+                await self._pause()
 
     def _load(self) -> bool:
-        """The saved positions; whether what files hold now is to be left out."""
+        """Load the saved positions; returns whether the current content of files is skipped."""
         if self._positions is None:
             return self._from_end
         is_first = not self._positions.is_there
-        self._saved = {one.identity: one for one in self._positions.load()}
-        # The next start must know that this one was.
+        self._saved = {entry.identity: entry for entry in self._positions.load()}
+        # The next start must know that this one happened.
         self._is_saved = not is_first
         return self._from_end and is_first
 
-    def _tell_unmatched(self) -> None:
+    def _warn_of_unmatched(self) -> None:
         for pattern in self._unmatched:
             waiting = "" if self._until_end else " yet; waiting for one"
             logger.warning("no file matches %s%s", pattern, waiting)
 
     def _read_some(self, follower: Follower, now_s: float) -> Lines | None:
-        """What was added to it since, perhaps no whole line; None if nothing was."""
+        """Read what was added to a file, perhaps no whole line; None if nothing was."""
         try:
-            lines = self._read_on(follower)
+            lines = self._read_or_restart(follower)
         except OSError as error:
-            self._tell_once(f"read {follower.path}", f"{follower.path} cannot be read on: {error.strerror}")
-            self._set_aside(follower)
+            self._warn_once(
+                f"read {follower.path}", f"{follower.path} can no longer be read: {error.strerror}"
+            )
+            self._suspend(follower)
             return None
         if lines is not None:
             follower.last_growth_s = now_s
-        elif self._has_no_more_to_say(follower, now_s):
+        elif self._is_finished(follower, now_s):
             lines = follower.end()
             self._leave(follower, keep=bool(lines))
         return None if lines is None else Lines(follower.path, lines, follower.place, follower.offset)
 
-    def _read_on(self, follower: Follower) -> list[bytes] | None:
+    def _read_or_restart(self, follower: Follower) -> list[bytes] | None:
         try:
             return follower.read()
         except TruncatedError:
@@ -146,9 +147,9 @@ class FileSource:
             return follower.read()
 
     @staticmethod
-    def _has_no_more_to_say(follower: Follower, now_s: float) -> bool:
-        since_s = follower.without_name_since_s
-        return since_s is not None and now_s - max(since_s, follower.last_growth_s) > LAST_WORDS_S
+    def _is_finished(follower: Follower, now_s: float) -> bool:
+        since_s = follower.renamed_since_s
+        return since_s is not None and now_s - max(since_s, follower.last_growth_s) > RENAMED_IDLE_S
 
     def _start_again(self, follower: Follower) -> None:
         logger.warning("%s was truncated: reading it from its start", follower.path)
@@ -164,21 +165,21 @@ class FileSource:
             if lines:
                 yield Lines(follower.path, lines, follower.place, follower.offset)
 
-    async def _rest(self) -> None:
+    async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_stopped.wait(), POLL_S)
 
-    # ---------------------------------------------------------------------------------- which files there are
+    # ---------------------------------------------------------------------------------------------- discovery
 
-    def _look(self, now_s: float, *, skip: bool) -> None:
-        """Follow what is new, and know the names that changed; `skip` what new files hold already."""
+    def _discover(self, now_s: float, *, skip: bool) -> None:
+        """Follow new files and update changed names; `skip` what new files already contain."""
         seen: set[tuple[int, int]] = set()
         for path, identity in self._matching():
             seen.add(identity)
             follower = self._followed.get(identity)
             if follower is not None:
                 follower.path = follower.matched_path = path
-                follower.without_name_since_s = None
+                follower.renamed_since_s = None
             elif (follower := self._open(path, identity)) is not None:
                 position = self._saved.pop(identity, None)
                 if position is not None and follower.is_same_as(position):
@@ -187,13 +188,13 @@ class FileSource:
                     follower.start_at_end()
                 self._follow(follower)
         for identity, follower in self._followed.items():
-            if identity not in seen and follower.without_name_since_s is None:
-                follower.without_name_since_s = now_s
-        self._look_for_renamed(seen, now_s)
-        self._limit_those_without_name()
+            if identity not in seen and follower.renamed_since_s is None:
+                follower.renamed_since_s = now_s
+        self._find_renamed(seen, now_s)
+        self._limit_renamed()
 
     def _matching(self) -> list[tuple[str, tuple[int, int]]]:
-        """Paths of files, in order, and what stays the same when they are renamed."""
+        """Return the paths of files, sorted, and their identities, which survive renaming."""
         found = {}
         for pattern in self._patterns:
             for path in glob.glob(pattern, recursive=True):
@@ -206,18 +207,19 @@ class FileSource:
                     self._unmatched.pop(pattern, None)
         return sorted(found.items())
 
-    def _look_for_renamed(self, seen: set[tuple[int, int]], now_s: float) -> None:
-        """Files that were followed before, and no pattern finds: renamed, most likely, by a rotation."""
+    def _find_renamed(self, seen: set[tuple[int, int]], now_s: float) -> None:
+        """Find files that were followed before and match no pattern now, most likely renamed by a
+        rotation."""
         folders: dict[str, dict[tuple[int, int], str]] = {}
         for identity, position in list(self._saved.items()):
             if identity in seen:
-                continue  # It cannot be opened now: perhaps later.
+                continue  # It cannot be opened now, but perhaps later.
             folder = os.path.dirname(position.path) or "."
             if folder not in folders:
                 folders[folder] = _files_in(folder)
             path = folders[folder].get(identity)
             if path is not None and os.path.basename(path) == os.path.basename(position.path):
-                self._pass_over(position)
+                self._drop_position(position)
                 continue
             if path is not None:
                 follower = self._open(path, identity)
@@ -227,12 +229,12 @@ class FileSource:
                     del self._saved[identity]
                     follower.start_at(position.offset)
                     follower.matched_path = position.path
-                    follower.without_name_since_s = now_s
+                    follower.renamed_since_s = now_s
                     self._follow(follower)
                     continue
                 follower.close()
             logger.warning(
-                "%s, read up to byte %d before, is gone or another file now; what it held after that is not "
+                "%s, read up to byte %d before, was removed or replaced; what it contained after that is not "
                 "collected",
                 position.path,
                 position.offset,
@@ -240,35 +242,33 @@ class FileSource:
             del self._saved[identity]
             self._is_saved = False
 
-    def _pass_over(self, position: Position) -> None:
-        """It has the name that a pattern matched once: so the patterns are others now."""
+    def _drop_position(self, position: Position) -> None:
+        """Drop the position of a file whose name no longer matches: the patterns have changed."""
         logger.warning(
-            "%s, read up to byte %d before, matches none of the patterns now and is not followed",
+            "%s, read up to byte %d before, matches none of the patterns any more and is not followed",
             position.path,
             position.offset,
         )
         del self._saved[position.identity]
         self._is_saved = False
 
-    def _limit_those_without_name(self) -> None:
-        nameless = [one for one in self.followed if one.without_name_since_s is not None]
-        nameless.sort(key=lambda one: one.without_name_since_s or 0.0)
-        for follower in nameless[: max(0, len(nameless) - MAX_WITHOUT_NAME)]:
-            follower.without_name_since_s = follower.last_growth_s = LONG_AGO_S
+    def _limit_renamed(self) -> None:
+        renamed = [entry for entry in self.followed if entry.renamed_since_s is not None]
+        renamed.sort(key=lambda entry: entry.renamed_since_s or 0.0)
+        for follower in renamed[: max(0, len(renamed) - MAX_RENAMED)]:
+            follower.renamed_since_s = follower.last_growth_s = NEVER_S
 
     def _open(self, path: str, identity: tuple[int, int]) -> Follower | None:
-        """None if that is not possible now; told once."""
+        """Open a file; returns None, with one warning, if that is not possible now."""
         if len(self._followed) >= MAX_OPEN_FILES:
-            self._tell_once(
-                "limit", f"more than {MAX_OPEN_FILES} files match: {path} and others have to wait"
-            )
+            self._warn_once("limit", f"more than {MAX_OPEN_FILES} files match: {path} and others must wait")
             return None
         try:
             follower = Follower(path, identity, self._places, self._max_line_bytes)
         except OSError as error:
-            self._tell_once(path, f"{path} cannot be read: {error.strerror}")
+            self._warn_once(path, f"{path} cannot be read: {error.strerror}")
             return None
-        self._told.discard(path)
+        self._warned.discard(path)
         return follower
 
     def _follow(self, follower: Follower) -> None:
@@ -279,14 +279,14 @@ class FileSource:
         logger.info("following %s from byte %d", follower.path, follower.offset)
 
     def _leave(self, follower: Follower, *, keep: bool = False) -> None:
-        """Follow it no more; `keep` it until its last lines are written."""
+        """Stop following a file; `keep` it until its last lines are acknowledged."""
         self._followed.pop(follower.identity, None)
         follower.is_left = True
         if not keep and follower.written_offset >= follower.offset:
             self._forget(follower)
 
-    def _set_aside(self, follower: Follower) -> None:
-        """It may be opened again later, and goes on where everything was written."""
+    def _suspend(self, follower: Follower) -> None:
+        """Stop following a file that may be opened again later, at the acknowledged position."""
         self._saved[follower.identity] = follower.position()
         self._followed.pop(follower.identity, None)
         self._forget(follower)
@@ -296,12 +296,12 @@ class FileSource:
         follower.close()
         self._is_saved = False
 
-    def _tell_once(self, about: str, line: str) -> None:
-        if about not in self._told:
-            self._told.add(about)
+    def _warn_once(self, about: str, line: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
             logger.warning("%s", line)
 
-    # -------------------------------------------------------------------------------------------- positions
+    # ---------------------------------------------------------------------------------------------- positions
 
     def written(self, place: int, position: int) -> None:
         follower = self._by_place.get(place)
@@ -312,17 +312,17 @@ class FileSource:
         if follower.is_left and follower.written_offset >= follower.offset:
             self._forget(follower)
 
-    def _save_now_and_then(self, now_s: float) -> None:
+    def _save_if_due(self, now_s: float) -> None:
         if self._is_saved or now_s < self._next_save_s:
             return
         self._next_save_s = now_s + SAVE_S
         try:
             self._save()
         except OSError as error:
-            # A disk that is full has room again some day; until then lines are worth more than positions.
-            self._tell_once("save", f"positions cannot be saved, trying again: {error}")
+            # A full disk may have space again later; until then lines are worth more than positions.
+            self._warn_once("save", f"positions cannot be saved, trying again: {error}")
         else:
-            self._told.discard("save")
+            self._warned.discard("save")
 
     def _save(self) -> None:
         if self._positions is not None:
@@ -334,7 +334,7 @@ class FileSource:
         self._is_stopped.set()
 
     def close(self) -> None:
-        """OSError if the positions cannot be saved."""
+        """Raises OSError if the positions cannot be saved."""
         try:
             if not self._is_saved:
                 self._save()

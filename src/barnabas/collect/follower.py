@@ -1,8 +1,4 @@
-"""One file that grows.
-
-What lives here: reading on where we stand, and seeing that it was truncated.  What may not: its name's
-fate (files), sending.
-"""
+"""One growing file: reading new lines, and detecting truncation.  Renaming belongs in `files`."""
 
 from __future__ import annotations
 
@@ -15,26 +11,26 @@ from barnabas.collect.positions import HEAD_BYTES, Position, head_of
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 256 * 1024
-# So many of the bytes that were read last must still be there when it is read on: a file that was truncated
-# and has grown past where we stand since is not shorter, but it is another one.
+# This many of the last bytes read must still be there at the next read: a file that was truncated and has
+# grown past our position since is not shorter, but different.
 TAIL_BYTES = 256
 
 
 class TruncatedError(Exception):
-    """What was read of it is not there any more."""
+    """The bytes that were read last are no longer there."""
 
 
 class Follower:
-    """An open file, how far it is read, and how far that is written."""
+    """An open file with its read and acknowledged positions."""
 
     def __init__(self, path: str, identity: tuple[int, int], place: int, max_line_bytes: int) -> None:
         self.path = path
-        # The last name that a pattern has matched; `path` may be what a rotation made of it.
+        # The last name that matched a pattern; `path` may be its name after a rotation.
         self.matched_path = path
         self.identity = identity
         self.place = place
-        # Since when no pattern finds it: renamed or deleted, and there will soon be nothing new in it.
-        self.without_name_since_s: float | None = None
+        # Since when no pattern matches it: renamed or deleted, so it will soon stop growing.
+        self.renamed_since_s: float | None = None
         self.is_left = False
         self.last_growth_s = 0.0
         self.written_offset = 0
@@ -46,30 +42,31 @@ class Follower:
 
     @property
     def offset(self) -> int:
-        """The start of the first line that was not given yet."""
+        """The start of the first line that was not returned yet."""
         return self._read_offset - self._cutter.waiting_bytes
 
     def is_same_as(self, position: Position) -> bool:
-        """Whether it is the file whose position was saved, and not another with its inode."""
+        """Whether it is the file whose position was saved, and not another one with its inode."""
         length, head = head_of(self._descriptor, position.head_length)
         return (length, head) == (position.head_length, position.head)
 
     def start_at(self, offset: int) -> None:
         if offset > os.fstat(self._descriptor).st_size:
-            logger.warning("%s is shorter than what was read of it: reading it from its start", self.path)
+            logger.warning("%s is shorter than its saved position: reading it from its start", self.path)
             offset = 0
         self._read_offset = self.written_offset = offset
         start = max(0, offset - TAIL_BYTES)
         self._tail = os.pread(self._descriptor, offset - start, start)
 
     def start_at_end(self) -> None:
-        """After its last whole line: what is half written now will be whole soon."""
+        """Start after the last complete line: an incomplete one will be completed soon."""
         size = os.fstat(self._descriptor).st_size
         tail = os.pread(self._descriptor, CHUNK_BYTES, max(0, size - CHUNK_BYTES))
         self.start_at(size - (len(tail) - tail.rfind(b"\n") - 1))
 
     def read(self) -> list[bytes] | None:
-        """Lines that are new; None if nothing was added.  TruncatedError: begin at its start."""
+        """Return new lines; None if nothing was added.  Raises TruncatedError if it must be read from the
+        start."""
         known = len(self._tail)
         data = os.pread(self._descriptor, known + CHUNK_BYTES, self._read_offset - known)
         if not data.startswith(self._tail):
@@ -83,7 +80,7 @@ class Follower:
         return self._cutter.cut(data[known:])
 
     def start_again(self, place: int) -> None:
-        """From the start, under another number: acknowledgements of what it held before mean nothing now."""
+        """Read from the start, under another number: acknowledgements of the old content no longer apply."""
         self.place = place
         self._cutter.forget()
         self._read_offset = self.written_offset = 0
@@ -91,7 +88,7 @@ class Follower:
         self._head = head_of(self._descriptor)
 
     def end(self) -> list[bytes]:
-        """The last line of a file that ends without a line end."""
+        """Return the last line of a file that does not end with a line end."""
         return self._cutter.end()
 
     def position(self) -> Position:

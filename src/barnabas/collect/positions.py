@@ -1,10 +1,7 @@
-"""Where to go on after a restart: a small JSON file, replaced as a whole.
+"""Saved positions: a small JSON file, replaced atomically.
 
-What lives here: the file's format, and how a file that was read before is known again.  What may not:
-reading logs.
-
-A file is known by device and inode, as its name changes when logs are rotated.  Inodes are used again, so
-the first bytes must be the same, too.
+A file is identified by device and inode, as its name changes when logs are rotated.  Inodes are reused, so
+its first bytes must match as well.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ MAX_STATE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one file was written to its topic."""
+    """The acknowledged position of one file."""
 
     path: str
     device: int
@@ -43,41 +40,41 @@ class Position:
 
 
 def head_of(descriptor: int, length: int = HEAD_BYTES) -> tuple[int, str]:
-    """Length and digest of a file's first bytes."""
+    """Return length and digest of a file's first bytes."""
     data = os.pread(descriptor, min(length, HEAD_BYTES), 0)
     return len(data), hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class PositionsFile:
-    """The saved positions of one collector; only one collector may have them."""
+    """The saved positions of one collector, for its exclusive use."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @property
     def is_there(self) -> bool:
-        """Whether a collector had it before."""
+        """Whether a collector has used it before."""
         return os.path.exists(self.path)
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Nobody else has it meanwhile; ValueError if another collector has it now."""
+        """Lock the file; raises ValueError if another collector has it."""
         os.makedirs(os.path.dirname(os.path.abspath(self.path)), exist_ok=True)
-        # A file of its own, as the one with the positions is replaced with every save.
+        # A separate lock file, as the positions file is replaced with every save.
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(
-                    f"another collector runs with {self.path}: stop that one, or give another file"
+                    f"another collector uses {self.path}: stop it, or name another file"
                 ) from None
             yield
         finally:
             os.close(lock)
 
     def load(self) -> list[Position]:
-        """What was saved; nothing if there is no file yet.  ValueError if it is not one of ours."""
+        """Return the saved positions; none if there is no file yet.  Raises ValueError if it is invalid."""
         try:
             with Path(self.path).open("rb") as file:
                 data = file.read(MAX_STATE_BYTES + 1)
@@ -93,11 +90,12 @@ class PositionsFile:
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(
                 f"{self.path} does not hold a collector's positions ({error}): "
-                "give another file, or remove it to read all files from their start"
+                "name another file, or remove it to read all files from their start"
             ) from error
 
     def save(self, positions: Iterable[Position]) -> None:
-        """Replace what was saved; after a crash the file is the old one or the new one, never a part."""
+        """Replace the saved positions; after a crash the file is the old one or the new one, never
+        partial."""
         content = {"format": FORMAT, "files": [asdict(position) for position in positions]}
         data = json.dumps(content, indent=1).encode()
         folder = os.path.dirname(os.path.abspath(self.path))

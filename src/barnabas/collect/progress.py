@@ -1,8 +1,4 @@
-"""What of a source is written already.
-
-What lives here: the order of what was sent, and how far it is acknowledged without a gap.  What may not:
-sending, saving.  Pure.
-"""
+"""Which chunks of a source are acknowledged, without gaps.  Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ class SentLines:
 
 
 class Progress:
-    """The position up to which everything is written, whatever order acknowledgements come in."""
+    """The position up to which everything is acknowledged, in whatever order acknowledgements arrive."""
 
     def __init__(self, position: int) -> None:
         self.written = position

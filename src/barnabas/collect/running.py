@@ -1,7 +1,4 @@
-"""Running a collector in a process of its own.
-
-What lives here: its loop, and signals.  What may not: what it collects.
-"""
+"""Running a collector in its own process: its loop and signals."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from barnabas.collect.collector import DRAIN_S, Collector
 
 logger = logging.getLogger(__name__)
 
-# How long a stop may take without a word.
-TELL_AFTER_S = 1.0
+# A stop that takes longer than this is announced.
+ANNOUNCE_AFTER_S = 1.0
 
 
 def run_until_signalled(make: Callable[[], Awaitable[Collector]]) -> Collector:
-    """Run the collector until its sources end, or SIGINT or SIGTERM: what was read is written then, too.
+    """Run the collector until its sources end, or SIGINT or SIGTERM: what was read is still delivered.
 
     A second signal ends it at once (KeyboardInterrupt).
     """
@@ -34,24 +31,24 @@ async def _run(make: Callable[[], Awaitable[Collector]]) -> Collector:
     collector = await make()
     running = asyncio.ensure_future(collector.run())
 
-    def tell() -> None:
+    def announce() -> None:
         if collector.lines_waiting and not running.done():
             logger.warning(
-                "stopping when %d lines are written, after %d s at the latest; once more stops at once",
+                "stopping when %d lines are written, after %d s at the latest; a second signal stops at once",
                 collector.lines_waiting,
                 DRAIN_S,
             )
 
-    def heard() -> None:
+    def signalled() -> None:
         if collector.is_stopped:
             running.cancel()
         else:
             collector.stop()
-            # Most often all is written in a moment, and there is nothing to tell.
-            loop.call_later(TELL_AFTER_S, tell)
+            # Usually everything is delivered in a moment, and there is nothing to announce.
+            loop.call_later(ANNOUNCE_AFTER_S, announce)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard)
+        loop.add_signal_handler(number, signalled)
     try:
         await running
     except asyncio.CancelledError:

@@ -1,7 +1,5 @@
-"""Lines of the standard input.
-
-What lives here: reading a descriptor that may be a pipe, a terminal or a file, no faster than lines are
-sent: whoever writes to a pipe waits then.  What may not: sending.
+"""Lines of standard input: a pipe, a terminal or a file, read no faster than lines are sent, so that the
+writer of a pipe waits.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ PLACE = 0
 
 
 class StandardInput:
-    """Until its end."""
+    """Reads until the end of the input."""
 
     def __init__(self, descriptor: int = 0, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._descriptor = descriptor
@@ -28,7 +26,7 @@ class StandardInput:
         self._stopped = asyncio.Event()
 
     async def read(self) -> AsyncGenerator[Lines, None]:
-        # A file is always readable, and no selector takes it.
+        # A file is always readable, and selectors do not support it.
         is_file = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         while not self._stopped.is_set():
             if not is_file and not await self._readable():
@@ -39,7 +37,7 @@ class StandardInput:
             if lines := self._cutter.cut(chunk):
                 yield self._found(lines)
             await asyncio.sleep(0)
-        # Also when it is told to stop in the middle of a line: nobody can read that part again.
+        # Also when stopped in the middle of a line: that part cannot be read again.
         if lines := self._cutter.end():
             yield self._found(lines)
 
@@ -48,7 +46,7 @@ class StandardInput:
         return Lines("stdin", lines, PLACE, self._position)
 
     async def _readable(self) -> bool:
-        """Whether there is something to read, or its end; False when nobody wants it any more."""
+        """Wait until there is data, or the end of the input; False after `stop`."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
         loop.add_reader(self._descriptor, ready.set)
@@ -62,10 +60,10 @@ class StandardInput:
             loop.remove_reader(self._descriptor)
 
     def written(self, place: int, position: int) -> None:
-        """Nothing to remember: a pipe cannot be read twice."""
+        """Nothing to save: a pipe cannot be read twice."""
 
     def stop(self) -> None:
         self._stopped.set()
 
     def close(self) -> None:
-        """The descriptor is not ours."""
+        """The descriptor belongs to the caller."""

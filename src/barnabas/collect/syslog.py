@@ -1,10 +1,9 @@
-"""Messages of syslog, by UDP (RFC 5426) and TCP (RFC 6587, both ways of framing).
+"""Syslog messages over UDP (RFC 5426) and TCP (RFC 6587, both framings).
 
-What lives here: listening, framing, and a buffer with a limit.  What may not: what a message means; it
-becomes a record as it came.
+Contains listening, framing and a bounded buffer; messages become records unchanged.
 
-TCP waits: a connection is not read while the buffer is full, so its sender keeps what it has.  UDP cannot:
-what comes while the buffer is full is dropped, counted, and told.
+TCP is throttled: a connection is not read while the buffer is full.  UDP cannot be: datagrams that arrive
+while the buffer is full are dropped, counted and reported.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PLACE = 0
 
 
 class SyslogAddress(NamedTuple):
-    """Where to listen."""
+    """An address to listen on."""
 
     protocol: str
     host: str
@@ -38,7 +37,7 @@ class SyslogAddress(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SyslogAddress:
-        """`udp://HOST:PORT` or `tcp://HOST:PORT`; ValueError says what is wrong."""
+        """Parse `udp://HOST:PORT` or `tcp://HOST:PORT`; raises ValueError with the reason."""
         protocol, mark, place = text.partition("://")
         host, _, port = place.rpartition(":")
         if protocol not in ("udp", "tcp") or not mark:
@@ -49,8 +48,8 @@ class SyslogAddress(NamedTuple):
 
 
 class SyslogFramer:
-    """Messages out of a stream.  A message that begins with a digit has its length before it; any other one
-    ends with its line."""
+    """Splits a stream into messages.  A message that begins with a digit is preceded by its length; any other
+    one ends with its line."""
 
     def __init__(self, max_message_bytes: int = MAX_LINE_BYTES) -> None:
         self._max = max_message_bytes
@@ -58,7 +57,7 @@ class SyslogFramer:
         self._counted = b""
 
     def cut(self, chunk: bytes) -> list[bytes]:
-        """The messages that end in this chunk; ValueError if the stream makes no sense any more."""
+        """Return the messages that end in this chunk; raises ValueError if the framing is invalid."""
         messages: list[bytes] = []
         data = self._counted + chunk
         self._counted = b""
@@ -69,7 +68,7 @@ class SyslogFramer:
                 continue
             count, space, rest = data.partition(b" ")
             if not count.isdigit() or len(count) > MAX_COUNT_DIGITS or int(count) > self._max:
-                raise ValueError(f"a message begins with {count[:20]!r}, which is no length of a message")
+                raise ValueError(f"a message begins with {count[:20]!r}, which is not a valid length")
             if not space or len(rest) < int(count):
                 self._counted = data
                 break
@@ -82,7 +81,7 @@ class SyslogFramer:
 
 
 class SyslogSource:
-    """Listens on all its addresses."""
+    """Listens on all of its addresses."""
 
     def __init__(self, addresses: list[SyslogAddress], *, max_buffer_bytes: int = MAX_BUFFER_BYTES) -> None:
         self._addresses = addresses
@@ -90,25 +89,25 @@ class SyslogSource:
         self._buffer: deque[tuple[str, bytes]] = deque()
         self._buffered_bytes = 0
         self._has_some = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._has_space = asyncio.Event()
+        self._has_space.set()
         self._is_stopped = False
         self._dropped = 0
-        self._dropped_told = 0
+        self._dropped_reported = 0
         self._position = 0
         self._connections: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._datagrams: list[asyncio.DatagramTransport] = []
-        # Where it listens in truth: a port may have been chosen by the system.
+        # The actual addresses: the system may have chosen a port.
         self.bound: list[SyslogAddress] = []
 
     @property
     def dropped(self) -> int:
-        """How many datagrams found no room."""
+        """The number of datagrams that were dropped."""
         return self._dropped
 
     async def open(self) -> None:
-        """Listen; OSError if an address is taken."""
+        """Listen; raises OSError if an address is in use."""
         loop = asyncio.get_running_loop()
         for address in self._addresses:
             if address.protocol == "udp":
@@ -133,15 +132,15 @@ class SyslogSource:
                     message = self._buffer.popleft()[1]
                     self._buffered_bytes -= len(message)
                     lines.append(message)
-                self._has_room.set()
+                self._has_space.set()
                 self._position += len(lines)
                 yield Lines(origin, lines, PLACE, self._position)
-            self._tell_dropped()
+            self._warn_of_dropped()
             if not self._is_stopped:
                 self._has_some.clear()
 
     def take(self, origin: str, message: bytes) -> bool:
-        """Put a message into the buffer; False if there is no room for it."""
+        """Add a message to the buffer; returns False if it is full."""
         message = message.rstrip(b"\r\n\0")
         if not message:
             return True
@@ -155,14 +154,14 @@ class SyslogSource:
     def drop(self) -> None:
         self._dropped += 1
 
-    def _tell_dropped(self) -> None:
-        if self._dropped > self._dropped_told:
+    def _warn_of_dropped(self) -> None:
+        if self._dropped > self._dropped_reported:
             logger.warning(
-                "%d syslog datagrams were dropped because lines are not sent as fast as they come; "
-                "syslog by TCP waits instead",
-                self._dropped - self._dropped_told,
+                "%d syslog datagrams were dropped because lines arrive faster than they are sent; "
+                "syslog over TCP waits instead",
+                self._dropped - self._dropped_reported,
             )
-            self._dropped_told = self._dropped
+            self._dropped_reported = self._dropped
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -193,14 +192,14 @@ class SyslogSource:
 
     async def _put(self, origin: str, message: bytes) -> None:
         while not self.take(origin, message):
-            self._has_room.clear()
-            await self._has_room.wait()
+            self._has_space.clear()
+            await self._has_space.wait()
 
     def written(self, place: int, position: int) -> None:
-        """Nothing to remember: nobody can be asked to send it again."""
+        """Nothing to save: messages cannot be requested again."""
 
     def stop(self) -> None:
-        """Take no more; what is in the buffer is still given."""
+        """Accept no more; what is in the buffer is still returned."""
         for transport in self._datagrams:
             transport.close()
         for server in self._servers:
@@ -211,7 +210,7 @@ class SyslogSource:
         self._has_some.set()
 
     def close(self) -> None:
-        self._tell_dropped()
+        self._warn_of_dropped()
 
 
 class _Datagrams(asyncio.DatagramProtocol):

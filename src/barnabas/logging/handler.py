@@ -1,7 +1,4 @@
-"""The handler, and JSON for its records.
-
-What lives here: from a LogRecord to a record of a topic.  What may not: sending, which is the client's.
-"""
+"""The logging handler and its JSON formatter."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ if TYPE_CHECKING:
     from barnabas.client.producer.delivery import RecordMetadata
     from barnabas.client.sync import Producer
 
-# A broker may be away that long before lines are given up.
+# How long a broker may be unavailable before records are lost.
 DELIVERY_TIMEOUT_MS = 300_000
-# How long the end of a program may take because of lines that are not written yet.
+# How long undelivered records may delay the end of a program.
 CLOSE_TIMEOUT_MS = 30_000
-# What the client itself logs while it sends would be sent again, for ever.
+# Log records of the client itself would cause further ones, endlessly.
 OWN_LOGGERS = ("barnabas", "asyncio")
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (ISO 8601, UTC), level, logger, message, and what was given as `extra`."""
+    """One JSON object per line: time (ISO 8601, UTC), level, logger, message, and the fields of `extra`."""
 
     def __init__(self, service: str | None = None) -> None:
         super().__init__()
@@ -35,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
-        # As the log pipeline reads it (barnabas.spark.logs).
+        # The format that the log pipeline reads (barnabas.spark.logs).
         time = f"{moment.isoformat(timespec='milliseconds')}Z"
         entry: dict[str, object] = {"time": time, "level": record.levelname, "logger": record.name}
         if self._service is not None:
@@ -49,22 +46,21 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
-def _with_patience(config: Mapping[str, object], options: Mapping[str, object]) -> dict[str, object]:
-    """The producer's properties.  Before the broker was ever there lines wait for it (`max.block.ms`) as long
-    as later (`delivery.timeout.ms`)."""
+def _with_timeouts(config: Mapping[str, object], options: Mapping[str, object]) -> dict[str, object]:
+    """Return the producer's properties.  Before the first contact records wait for the broker
+    (`max.block.ms`) as long as later (`delivery.timeout.ms`)."""
     given = {**config, **{name.replace("_", "."): value for name, value in options.items()}}
-    patience_ms = given.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)
+    timeout_ms = given.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)
     names = ("delivery.timeout.ms", "max.block.ms")
-    return {**{name: patience_ms for name in names if name not in given}, **config}
+    return {**{name: timeout_ms for name in names if name not in given}, **config}
 
 
 class Handler(logging.Handler):
-    """Sends log records to a topic.  The producer starts with the first of them, in the process that logs it:
-    a server that forks its workers needs nothing special.
+    """Sends log records to a topic.  The producer starts with the first record, in the process that logs it,
+    so servers that fork their workers need no special setup.
 
-    `service` becomes the key, so that a service's lines stay in order.  `close_timeout_ms` is how long
-    `flush` and the end of the program wait at most for a broker that is away.  Further options are the
-    producer's.
+    `service` becomes the key, which keeps a service's lines in order.  `close_timeout_ms` bounds how long
+    `flush` and the end of the program wait for an unavailable broker.  Further options are the producer's.
     """
 
     def __init__(
@@ -79,13 +75,13 @@ class Handler(logging.Handler):
     ) -> None:
         super().__init__(level)
         self.topic = topic
-        # Records that were not written in the end.
+        # Records that could not be written.
         self.lost = 0
         self._key = service.encode() if service is not None else None
-        self._config = _with_patience(config or {}, options)
+        self._config = _with_timeouts(config or {}, options)
         self._options = options
         self._close_timeout_ms = close_timeout_ms
-        # `logging.shutdown` flushes and closes: together they may take no longer than one of them.
+        # `logging.shutdown` flushes and closes: together they may take no longer than one time-out.
         self._has_waited = False
         self._producer: Producer | None = None
         self._process = 0
@@ -93,7 +89,8 @@ class Handler(logging.Handler):
         self.setFormatter(JsonFormatter(service))
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # Asked before the handler is locked: the client's thread must never wait for whoever waits for it.
+        # Called before the handler is locked: the client's thread must never wait for a thread that waits for
+        # it.
         return record.name.partition(".")[0] not in OWN_LOGGERS and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -107,12 +104,12 @@ class Handler(logging.Handler):
                 self.topic, value, self._key, timestamp_ms=timestamp_ms, on_delivery=self._delivered
             )
         except Exception:
-            # Such as something in `extra` that no JSON can hold.
+            # For example, `extra` has a value that JSON cannot represent.
             self.lost += 1
             self.handleError(record)
 
     def _open(self) -> Producer:
-        """The producer of this process: a thread does not survive a fork."""
+        """Return the producer of this process: a thread does not survive a fork."""
         if self._producer is None or self._process != os.getpid():
             from barnabas.client.sync import Producer
 
@@ -125,18 +122,18 @@ class Handler(logging.Handler):
             self.lost += 1
 
     def flush(self) -> None:
-        """Wait until everything that was logged is written, or has failed; `close_timeout_ms` at most."""
+        """Wait until all records are written or have failed; `close_timeout_ms` at most."""
         if self._producer is not None and self._process == os.getpid() and not self._is_closed:
             from barnabas.client.errors.local import KafkaTimeoutError
 
             try:
                 self._producer.flush(timeout_ms=self._close_timeout_ms)
             except KafkaTimeoutError:
-                # Nobody who flushes a log expects an error; what is lost in the end is counted.
+                # Callers of flush expect no error; lost records are counted.
                 self._has_waited = True
 
     def close(self) -> None:
-        """Write what waits, for `close_timeout_ms` (half a minute) at most, a flush just before included."""
+        """Write waiting records, for `close_timeout_ms` at most, including a preceding flush."""
         if self._producer is not None and self._process == os.getpid() and not self._is_closed:
             self._is_closed = True
             self._producer.close(timeout_ms=0 if self._has_waited else self._close_timeout_ms)

@@ -20,7 +20,6 @@ from barnabas.protocol.primitives import (
     Reader,
     RecordSlice,
     join_between_slices,
-    join_pieces,
     pieces_length,
     skip_tagged_fields,
 )
@@ -43,37 +42,6 @@ def frame_size(buffer: Buffer, position: int = 0, *, limit: int = DEFAULT_MAX_FR
     if size > limit:
         raise ProtocolError(f"a frame of {size} bytes is larger than the {limit} that are allowed")
     return size
-
-
-class FrameReader:
-    """Splits a byte stream into frames."""
-
-    __slots__ = ("_limit", "_pending")
-
-    def __init__(self, limit: int = DEFAULT_MAX_FRAME_BYTES) -> None:
-        self._limit = limit
-        self._pending = bytearray()
-
-    @property
-    def pending(self) -> int:
-        """Number of buffered bytes of an incomplete frame."""
-        return len(self._pending)
-
-    def feed(self, data: Buffer) -> list[bytes]:
-        """Buffer the data; returns the frames that are complete now, without their sizes."""
-        self._pending += data
-        frames = []
-        position = 0
-        with memoryview(self._pending) as pending:
-            while len(pending) - position >= SIZE_BYTES:
-                start = position + SIZE_BYTES
-                size = frame_size(pending, position, limit=self._limit)
-                if len(pending) - start < size:
-                    break
-                position = start + size
-                frames.append(bytes(pending[start:position]))
-        del self._pending[:position]
-        return frames
 
 
 class ParsedRequestHeader(NamedTuple):
@@ -126,14 +94,6 @@ def read_request_header(frame: Buffer) -> ParsedRequestHeader:
     except (struct.error, IndexError):
         raise ProtocolError(f"a request of {len(frame)} bytes is cut off within its header") from None
     return ParsedRequestHeader(known, version, correlation_id, client_id, body)
-
-
-def read_request(frame: Buffer) -> tuple[ParsedRequestHeader, Message]:
-    """A complete request.  Bytes after the message are ignored, as in Apache Kafka."""
-    header = read_request_header(frame)
-    header.check_version()
-    message, _ = header.api.request.decode_from(frame, header.body, header.version)
-    return header, message
 
 
 def read_correlation_id(frame: Buffer) -> int:
@@ -216,8 +176,3 @@ def write_response_steps(
         pieces.clear()
         yield
     return [_SIZE.pack(size) + header, *whole]
-
-
-def write_response(message: Message, version: int, correlation_id: int) -> bytes:
-    """A response with its size and header."""
-    return join_pieces(write_response_pieces(message, version, correlation_id))

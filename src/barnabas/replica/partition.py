@@ -4,6 +4,11 @@ Contains the rules of replication, as a state machine without IO: the controller
 followers' fetches go in; an advanced high watermark and a proposed change of the ISR come out.  The log's
 files, sending AlterPartition and responses to clients belong in the broker.
 
+It has one method for each event, which takes the time where time matters, changes the partition at once and
+returns whether the high watermark advanced; a proposed change of the ISR stays in `proposal` until it is
+sent.  There are no effects to keep in order, so there is no list of them.  `advance` is the only place where
+a leader's high watermark advances.
+
 The high watermark is the smallest end offset over the maximal ISR: the committed one and the replicas
 proposed to join it (KIP-497).  It does not advance while the ISR is below min.insync.replicas (KIP-966).  A
 partition with one replica follows the same rules, without followers.
@@ -48,8 +53,11 @@ class PartitionLog(Protocol):
     log_start_offset: int
     high_watermark: int
     end_offset: int
-    # Everything before it is on stable storage.
-    recovery_point: int
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything before it is on stable storage."""
+        ...
 
     def advance_high_watermark(self, offset: int) -> bool: ...
 
@@ -262,7 +270,8 @@ class Partition(Generic[LogT]):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < required_offset:
             return None
-        if len(self.maximal_isr) < self.effective_min_isr:
+        in_sync = len(self.maximal_isr)
+        if in_sync < self.min_isr and in_sync < self.effective_min_isr:
             # The ISR shrank after the append was accepted.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE

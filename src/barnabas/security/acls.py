@@ -131,7 +131,7 @@ def _matches_pattern(acl_filter: AclFilter, record: AccessControlEntryRecord) ->
     return record.resource_name in (name, WILDCARD)
 
 
-def host_in_rules(host: str) -> str:
+def acl_host(host: str) -> str:
     """Returns a peer's address in the form that ACLs use: as Java formats it, IPv6 without `::`."""
     try:
         address = ipaddress.ip_address(host)

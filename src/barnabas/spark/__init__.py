@@ -1,4 +1,4 @@
-"""barnabas in Apache Spark, through PySpark: a session, sources, a sink and pipelines; no jar is needed.
+"""barnabas for Apache Spark, through PySpark: a session, sources, a sink and pipelines, without a jar.
 
     from barnabas.spark import session
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# This import comes here, not late: the function takes the place of its module's name in the package.
+# Imported at the end of the module's set-up: the function replaces its module's name in the package.
 from barnabas.spark.session import session
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["register", "session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session that was made elsewhere know the formats `barnabas` and `barnabas-log`."""
+    """Register the formats `barnabas` and `barnabas-log` with an existing session."""
     from barnabas.spark.data_source import register as register_formats
 
     register_formats(spark)

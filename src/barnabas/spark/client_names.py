@@ -1,7 +1,4 @@
-"""Names of the options behind `kafka.`: one that no client knows is a mistake that must not be passed over.
-
-What lives here: which names there are.  What may not: what they mean (config).
-"""
+"""Names of the options behind `kafka.`: an unknown one is an error."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ CLIENT_PREFIX = "kafka."
 
 
 def wrong_name(names: Iterable[str]) -> str | None:
-    """What is wrong with the first that no client knows.  Those of every kind of client pass:
-    programs give their readers and writers the same options."""
+    """Return what is wrong with the first name that no client knows.  Options of every type of client pass,
+    as programs share options between readers and writers."""
     known = {**CONSUMER.options(), **PRODUCER.options(), **ADMIN.options()}
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, 1)
             hint = f"did you mean {CLIENT_PREFIX}{close[0]}?" if close else "see Apache Kafka's documentation"
-            return f"{CLIENT_PREFIX}{name} is no option of a client; {hint}"
+            return f"{CLIENT_PREFIX}{name} is not an option of a client; {hint}"
     return None

@@ -1,7 +1,6 @@
-"""The formats as Spark knows them: `barnabas`, a source and a sink, and `barnabas-log`.
+"""The formats as registered with Spark: `barnabas`, a source and a sink, and `barnabas-log`.
 
-What lives here: names, and who does the work.  What may not: the work.  Spark's worker processes import this
-file by its name.
+Spark's worker processes import this module by its name.
 """
 
 from __future__ import annotations
@@ -82,6 +81,6 @@ class BarnabasLogDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know our formats."""
+    """Register our formats with a session."""
     spark.dataSource.register(BarnabasDataSource)
     spark.dataSource.register(BarnabasLogDataSource)

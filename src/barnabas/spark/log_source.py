@@ -1,7 +1,7 @@
-"""`format("barnabas-log")`: batch reads straight from data folders, Apache Kafka's too, without a broker.
+"""`format("barnabas-log")`: batch reads from data folders, also Apache Kafka's, without a broker.
 
-What lives here: its options, and what Spark calls.  What may not: how folders are read (log_folders) and how
-records become rows (source.rows).
+Contains the options and Spark's reader interface.  Reading folders belongs in `log_folders`, rows in
+`source.rows`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barnabas.spark.log_folders import (
     aborted_between,
     end_offsets,
     partition_folders,
-    segment_chunks,
+    segment_fetches,
 )
 from barnabas.spark.source.loss import DataLossError, LossReport
 from barnabas.spark.source.offsets import (
@@ -49,7 +49,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What the reader was told, checked."""
+    """The validated options of a reader."""
 
     folders: tuple[str, ...]
     selected_by: str
@@ -60,9 +60,9 @@ class LogOptions:
     fail_on_data_loss: bool
 
     def missing_in(self, there: Iterable[TopicPartition]) -> list[str]:
-        """What is named and not there."""
+        """Return what is named but does not exist."""
         if self.selected_by == "subscribe":
-            names = [name for one in self.selection.split(",") if (name := one.strip())]
+            names = [name for entry in self.selection.split(",") if (name := entry.strip())]
             return sorted(set(names) - {partition.topic for partition in there})
         if self.selected_by == "assign":
             return [
@@ -71,13 +71,13 @@ class LogOptions:
             ]
         return []
 
-    def chooses(self, where: TopicPartition) -> bool:
+    def chooses(self, topic_partition: TopicPartition) -> bool:
         if self.selected_by == "subscribe":
-            return where.topic in {name.strip() for name in self.selection.split(",")}
+            return topic_partition.topic in {name.strip() for name in self.selection.split(",")}
         if self.selected_by == "assign":
-            return where in read_partitions("assign", self.selection)
-        is_found = re.search(self.selection, where.topic) is not None
-        return is_found and where.topic not in INTERNAL
+            return topic_partition in read_partitions("assign", self.selection)
+        is_found = re.search(self.selection, topic_partition.topic) is not None
+        return is_found and topic_partition.topic not in INTERNAL
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
@@ -112,7 +112,7 @@ def _offsets(read: GivenOptions, name: str, default: str) -> PartitionOffsets | 
 
 
 def source_schema(options: Mapping[str, str]) -> StructType:
-    """As that of `format("barnabas")`."""
+    """The same as that of `format("barnabas")`."""
     from barnabas.spark.source.rows import schema_with
 
     return schema_with(GivenOptions(options).flag("includeHeaders", False))
@@ -126,18 +126,18 @@ def batch_reader(schema: StructType, options: Mapping[str, str]) -> DataSourceRe
 
 
 class SegmentPartition(InputPartition):
-    """What one task reads: a segment, or a part of it."""
+    """The input of one task: a segment, or a part of it."""
 
     def __init__(
         self,
-        where: TopicPartition,
+        topic_partition: TopicPartition,
         segment: Segment,
         start: int,
         end: int,
         aborted: list[tuple[int, AbortedTransaction]] | None,
     ) -> None:
         super().__init__((segment.path, start, end))
-        self.where = where
+        self.topic_partition = topic_partition
         self.segment = segment
         self.start = start
         self.end = end
@@ -145,7 +145,7 @@ class SegmentPartition(InputPartition):
 
 
 class LogReader(DataSourceReader):
-    """Reads what the folders hold when the query is planned."""
+    """Reads what the folders contain when the query is planned."""
 
     def __init__(self, schema: StructType, options: LogOptions) -> None:
         self._schema = schema
@@ -165,22 +165,26 @@ class LogReader(DataSourceReader):
                     f"option {name} must name every partition, with -1 for latest or -2 for earliest: it "
                     f"names {listed(given)}, and there are {listed(chosen)}"
                 )
-        return [one for partition in sorted(chosen) for one in self._plan(chosen[partition])]
+        return [planned for partition in sorted(chosen) for planned in self._plan(chosen[partition])]
 
     def _plan(self, partition: PartitionFolder) -> Iterator[SegmentPartition]:
-        options, where = self._options, partition.where
+        options, topic_partition = self._options, partition.topic_partition
         first = partition.log_start_offset
         end, stable = end_offsets(partition, fail_on_damage=options.fail_on_data_loss)
         last = stable if options.committed_only else end
         edges = {EARLIEST: first, LATEST: last}
-        start = first if options.starting is None else options.starting[where]
-        until = last if options.ending is None else options.ending[where]
+        start = first if options.starting is None else options.starting[topic_partition]
+        until = last if options.ending is None else options.ending[topic_partition]
         start, until = edges.get(start, start), edges.get(until, until)
         if until < start:
-            raise OptionError(f"the start offset {start} of {where} is greater than its end offset {until}")
+            raise OptionError(
+                f"the start offset {start} of {topic_partition} is greater than its end offset {until}"
+            )
         if start < first or until > last:
             report = LossReport(options.fail_on_data_loss)
-            report.lost(f"{where} has offsets {first} to {last - 1}, not all of {start} to {until - 1}")
+            report.lost(
+                f"{topic_partition} has offsets {first} to {last - 1}, not all of {start} to {until - 1}"
+            )
             start, until = max(start, first), min(until, last)
         for number, segment in enumerate(partition.segments):
             following = partition.segments[number + 1 : number + 2]
@@ -188,26 +192,26 @@ class LogReader(DataSourceReader):
             stop = min(until, following[0].base_offset) if following else until
             if begin < stop:
                 aborted = aborted_between(partition, begin, stop) if options.committed_only else None
-                yield SegmentPartition(where, segment, begin, stop, aborted)
+                yield SegmentPartition(topic_partition, segment, begin, stop, aborted)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Spark makes up an empty partition where there is nothing to read.
+        # Spark creates an empty partition if there is nothing to read.
         if not isinstance(partition, SegmentPartition):
             return
         from barnabas.spark.source.rows import Rows
 
-        rows = Rows(self._schema, partition.where)
+        rows = Rows(self._schema, partition.topic_partition)
         start, end = partition.start, partition.end
         try:
-            for chunk in segment_chunks(
-                partition.where,
+            for completed in segment_fetches(
+                partition.topic_partition,
                 partition.segment,
                 start,
                 end,
                 partition.aborted,
                 fail_on_damage=self._options.fail_on_data_loss,
             ):
-                yield from rows.of(chunk, start, end)
+                yield from rows.of(completed, start, end)
         except FileNotFoundError:
             raise DataLossError(
                 f"{partition.segment.path} was removed while the query ran, by retention or compaction: "

@@ -1,9 +1,7 @@
-"""A stream that cannot be as it was asked for.
+"""A reader for streams with invalid options.
 
-What lives here: a reader that has nothing but the reason.  What may not: reasons.
-
-Spark 4.3 stops the reader of a stream even if there is none, because making it has failed, and tells of that
-mishap in place of the reason.  So a reader is made in any case, and refuses what it is asked first.
+Spark 4.3 stops the reader of a stream even if creating it has failed, and reports that failure instead of the
+reason.  So a reader is always created, and raises the reason in its first call.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Raises the reason, whatever Spark asks for first."""
+    """Raises the reason in whatever Spark calls first."""
 
     def __init__(self, reason: Exception) -> None:
         self._reason = reason

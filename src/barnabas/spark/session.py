@@ -1,7 +1,4 @@
-"""A Spark session that works at once: Java found, our formats registered, settings that suit one machine.
-
-What lives here: the defaults and why.  What may not: pipelines and formats.
-"""
+"""A Spark session that works immediately: Java found, our formats registered, settings for one machine."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# On a cluster nobody knows here how many cores there will be.
+# The number of cores of a cluster is unknown here.
 CLUSTER_SHUFFLE_PARTITIONS = 16
-# All that Spark says when a master has not taken an application for a minute.
+# Spark's only message when a master has not accepted an application for a minute.
 _STOPPED = "Cannot call methods on a stopped SparkContext"
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 
@@ -29,10 +26,10 @@ _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 def session(
     app: str = "barnabas", master: str = "local[*]", *, output: str | None = None, **conf: object
 ) -> SparkSession:
-    """A session with the formats `barnabas` and `barnabas-log`; the running one if there is one.
+    """Return a session with the formats `barnabas` and `barnabas-log`; the running one if there is one.
 
-    `conf` has Spark's own names: `session(**{"spark.driver.memory": "4g"})`; None takes a default away.
-    `output`: a file for whatever Spark and its workers print, so that a terminal is left alone.
+    `conf` has Spark's own names: `session(**{"spark.driver.memory": "4g"})`; None removes a default.
+    `output`: a file for everything that Spark and its workers print, to keep the terminal clean.
     """
     try:
         from pyspark.sql import SparkSession
@@ -40,7 +37,7 @@ def session(
         raise ImportError("barnabas.spark needs PySpark: pip install 'barnabas[spark]'") from error
     from barnabas.spark.data_source import register
 
-    # A session that runs takes what may be changed while it runs, and neither name nor memory.
+    # A running session accepts runtime options only, neither name nor memory.
     running = SparkSession.getActiveSession()
     master = _text(conf.get("spark.master") or master)
     if running is None:
@@ -64,7 +61,7 @@ def session(
 
 @contextmanager
 def _refused_by(master: str) -> Iterator[None]:
-    """Say it where somebody listens at a master's address who takes no application of ours."""
+    """Explain an address that is listening but accepts no application of ours."""
     from py4j.protocol import Py4JError
     from pyspark import __version__
 
@@ -74,29 +71,29 @@ def _refused_by(master: str) -> Iterator[None]:
         if not master.startswith(masters.STANDALONE) or _STOPPED not in str(error):
             raise
         raise masters.MasterError(
-            f"{master}: whoever listens there has not taken the application; give the port of a Spark master "
-            f"{__version__} (7077, if nobody chose another), not that of its web pages, and look at its log"
+            f"{master}: the server there has not accepted the application; give the port of a Spark master "
+            f"{__version__} (default 7077), not that of its web pages, and see its log"
         ) from error
 
 
 def _let_updates_end(spark: SparkSession) -> None:
     """A query that is stopped in the middle of a batch closes Spark's connection for accumulators: PySpark
-    would print a traceback, and then takes the next connection."""
+    would print a traceback, and then accepts the next connection."""
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is None:
         return
-    tell = server.handle_error
+    original = server.handle_error
 
     def handle_error(request: object, client: object) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):
-            tell(request, client)
+            original(request, client)
 
     server.handle_error = handle_error
 
 
 @contextmanager
 def _printing_to(path: str | None) -> Iterator[None]:
-    """What is started meanwhile keeps this file as its output; we get ours back."""
+    """Processes that are started meanwhile keep this file as their output; ours is restored."""
     if path is None:
         yield
         return
@@ -116,17 +113,17 @@ def _printing_to(path: str | None) -> Iterator[None]:
 
 
 def defaults(app: str, master: str, *, is_traced: bool = False) -> dict[str, str]:
-    """What a session is set to where its user says nothing else; `is_traced`: Java's traces are logged."""
+    """Return the default settings of a session; `is_traced`: Java's stack traces are logged."""
     cores = local_cores(master)
     log = "full" if is_traced else "short"
     chosen = {
         "spark.app.name": app,
         "spark.master": master,
-        # Windows of logs mean the same on every machine.
+        # Windows of logs have the same meaning on every machine.
         "spark.sql.session.timeZone": "UTC",
-        # State that outgrows the memory of one machine.
+        # State that exceeds the memory of one machine.
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        # Each is a task and a state store in every batch: 200, Spark's default, cost seconds on one machine.
+        # Each is a task and a state store in every batch: 200, Spark's default, costs seconds on one machine.
         "spark.sql.shuffle.partitions": str(cores or CLUSTER_SHUFFLE_PARTITIONS),
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
         "spark.driver.memory": "2g",
@@ -139,13 +136,13 @@ def defaults(app: str, master: str, *, is_traced: bool = False) -> dict[str, str
     if cores:
         # No look-up of the machine's own name, and no port that others can reach.
         chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
-        # On a cluster, machines may do without barnabas.
+        # Machines of a cluster may lack barnabas.
         chosen["spark.python.daemon.module"] = "barnabas.spark.worker_daemon"
     return chosen
 
 
 def local_cores(master: str) -> int:
-    """How many tasks run at once on a local master; 0 for a cluster."""
+    """Return how many tasks run at once on a local master; 0 for a cluster."""
     found = masters.LOCAL.fullmatch(master)
     if found is None:
         return 0
@@ -155,9 +152,9 @@ def local_cores(master: str) -> int:
 
 
 def _prepare_environment(master: str) -> None:
-    """What Spark reads from the environment of the process that starts it."""
+    """Set what Spark reads from the environment of the process that starts it."""
     os.environ["JAVA_HOME"] = str(java_home())
-    # Not whatever `python3` is on the path: the one that has barnabas.
+    # Not any `python3` on the path: the one that has barnabas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     cores = local_cores(master)

@@ -16,7 +16,6 @@ MODULES = (
     "faults",
     "varints",
     "walk",
-    "plain",
     "decode",
     "encode",
     "gather",

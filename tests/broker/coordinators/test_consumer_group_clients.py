@@ -1,4 +1,4 @@
-"""confluent-kafka's consumers in groups of both protocols, against a broker in a process of its own."""
+"""confluent-kafka's consumers in groups of both protocols, against a broker in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.raw_broker import BrokerProcess
 PARTITIONS = 6
 RECORDS = 60
 POLL_S = 0.05
-# As many polls as anybody has to wait for something, whatever the machine's speed.
+# Polls before a condition is given up, independent of the machine's speed.
 PATIENCE = 2_400
 OPTIONS = {
     "group.consumer.min.heartbeat.interval.ms": "50",
@@ -33,7 +33,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 class Members:
-    """Consumers of one group; all are polled whenever somebody waits."""
+    """Consumers of one group; all are polled while a test waits."""
 
     def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
         host, port = broker.address
@@ -87,7 +87,7 @@ class Members:
         raise AssertionError(f"it never came to be: {owned} are owned, {len(self.values)} records were read")
 
     def until_shared(self, *sizes: int) -> None:
-        """All partitions are owned once, by members with so many each."""
+        """Waits until all partitions are owned once, with this many per member."""
 
         def shared() -> bool:
             owned = [[one.partition for one in consumer.assignment()] for consumer in self._running]
@@ -97,12 +97,12 @@ class Members:
         self.until(shared)
 
     def described(self) -> Any:
-        """By a client of its own: one that lost its connection may take long to notice."""
+        """Describes with a new client, as one that lost its connection may take long to notice."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         return admin.describe_consumer_groups([self.group])[self.group].result()
 
     def produce(self) -> None:
-        """Records that nobody has read yet."""
+        """Produces new records."""
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(self.produced, self.produced + RECORDS):
             producer.produce(self.topic, str(number).encode(), partition=number % PARTITIONS)
@@ -110,7 +110,7 @@ class Members:
         self.produced += RECORDS
 
     def until_all_read(self) -> None:
-        """Some perhaps twice: a partition may change its owner before anybody has committed."""
+        """Waits until all are read; some perhaps twice, as a partition may move before a commit."""
         self.until(lambda: len(set(self.values)) == self.produced)
 
 
@@ -130,7 +130,7 @@ def test_members_share_take_over_and_resume(broker: BrokerProcess) -> None:
         members.until_shared(3, 3)
         members.produce()
         members.until_all_read()
-        assert len(members.values) == members.produced, "what was committed is not read again"
+        assert len(members.values) == members.produced, "committed records are not read again"
 
 
 def test_committed_offsets_count_after_the_group_was_empty(broker: BrokerProcess) -> None:
@@ -167,7 +167,7 @@ def test_a_group_is_upgraded_and_downgraded_while_members_run(broker: BrokerProc
         members.until_all_read()
 
 
-def test_members_go_on_after_the_broker_was_killed() -> None:
+def test_members_continue_after_the_broker_was_killed() -> None:
     overrides = [word for name, value in OPTIONS.items() for word in ("--override", f"{name}={value}")]
     with live_broker(*overrides) as broker, Members(broker, "killed", "killed") as members:
         members.produce()
@@ -182,7 +182,7 @@ def test_members_go_on_after_the_broker_was_killed() -> None:
         broker.start()
         members.produce()
         members.until_all_read()
-        assert len(members.values) == read + RECORDS, "nobody had to join again and begin anew"
+        assert len(members.values) == read + RECORDS, "no member had to rejoin"
         assert {one.member_id for one in members.described().members} == {
             one.member_id for one in before.members
         }

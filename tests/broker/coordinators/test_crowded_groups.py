@@ -118,7 +118,7 @@ class Member:
 
 
 class Crowd:
-    """All of them."""
+    """All members."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}

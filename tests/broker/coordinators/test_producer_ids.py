@@ -36,14 +36,14 @@ def error(promise: Promise[int]) -> ErrorCode:
 
 def test_every_id_is_given_once() -> None:
     broker = Broker()
-    ids = ProducerIds(broker, 1)
+    ids = ProducerIds(broker, 1)  # type: ignore[arg-type]  # the part that it uses
     given = [value(ids.next()) for _ in range(2500)]
     assert given == list(range(2500))
 
 
-def test_the_next_block_is_asked_for_before_this_one_ends() -> None:
+def test_the_next_block_is_prefetched() -> None:
     broker = Broker()
-    ids = ProducerIds(broker, 1)
+    ids = ProducerIds(broker, 1)  # type: ignore[arg-type]  # the part that it uses
     for _ in range(899):
         ids.next()
     assert broker.metadata.asked == [AllocateProducerIdsRequest(broker_id=1, broker_epoch=5)]
@@ -54,10 +54,10 @@ def test_the_next_block_is_asked_for_before_this_one_ends() -> None:
     assert len(broker.metadata.asked) == 2
 
 
-def test_those_who_come_before_the_block_wait_for_it() -> None:
+def test_requests_wait_for_the_first_block() -> None:
     broker = Broker()
     broker.metadata.holds_answers = True
-    ids = ProducerIds(broker, 1)
+    ids = ProducerIds(broker, 1)  # type: ignore[arg-type]  # the part that it uses
     waiting = [ids.next() for _ in range(3)]
     assert len(broker.metadata.asked) == 1
     broker.metadata.answers[0].set(
@@ -68,20 +68,20 @@ def test_those_who_come_before_the_block_wait_for_it() -> None:
     assert [value(promise) for promise in waiting] == [7000, 7001, 7002]
 
 
-def test_a_refusal_is_told_to_all_and_the_next_one_asks_again() -> None:
+def test_a_refused_block_fails_all_waiting_requests_and_is_retried() -> None:
     broker = Broker()
     broker.metadata.producer_ids_error = ErrorCode.STALE_BROKER_EPOCH
-    ids = ProducerIds(broker, 1)
+    ids = ProducerIds(broker, 1)  # type: ignore[arg-type]  # the part that it uses
     assert error(ids.next()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     broker.metadata.producer_ids_error = 0
     assert value(ids.next()) == 0
 
 
-def test_a_call_that_fails_is_told_to_all_and_the_next_one_asks_again() -> None:
-    """As when there is no controller for a while: nobody asked again for the rest of the broker's life."""
+def test_a_failed_request_fails_all_waiting_requests_and_is_retried() -> None:
+    """As when there is no controller for a while: no request was ever sent again."""
     broker = Broker()
     broker.metadata.holds_answers = True
-    ids = ProducerIds(broker, 1)
+    ids = ProducerIds(broker, 1)  # type: ignore[arg-type]  # the part that it uses
     waiting = [ids.next() for _ in range(3)]
     broker.metadata.answers[0].fail(KafkaError(ErrorCode.NOT_CONTROLLER))
     assert {error(promise) for promise in waiting} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -97,7 +97,7 @@ def test_a_call_that_fails_is_told_to_all_and_the_next_one_asks_again() -> None:
 
 def test_a_prefetch_that_fails_is_tried_again_with_the_next_id() -> None:
     broker = Broker()
-    ids = ProducerIds(broker, 1)
+    ids = ProducerIds(broker, 1)  # type: ignore[arg-type]  # the part that it uses
     for _ in range(899):
         ids.next()
     broker.metadata.holds_answers = True
@@ -107,7 +107,7 @@ def test_a_prefetch_that_fails_is_tried_again_with_the_next_id() -> None:
     assert len(broker.metadata.asked) == 3
 
 
-def test_a_broker_asks_with_its_own_epoch() -> None:
+def test_a_request_has_the_broker_epoch() -> None:
     world = World()
     world.replicas.producer_ids.next()
     assert world.metadata.asked[-1] == AllocateProducerIdsRequest(broker_id=1, broker_epoch=100)

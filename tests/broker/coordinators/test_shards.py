@@ -1,4 +1,4 @@
-"""Shards of coordinators follow the leadership of their topic's partitions, load from its log and write to it."""
+"""Shards follow the leadership of their topic's partitions, load from its log and append to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def batch_of(*numbers: int, **more: Any) -> bytearray:
 
 
 def written(world: ShardsWorld, *batch_list: bytes | bytearray) -> None:
-    """What an earlier life has left in the log."""
+    """Appends records before the shard is loaded."""
     log = world.log(CONSUMER_OFFSETS)
     for batch in batch_list:
         copy = bytearray(batch)
@@ -63,7 +63,7 @@ def lead_again(world: ShardsWorld) -> None:
 
 
 def loaded_with(world: ShardsWorld, *batch_list: bytes | bytearray) -> list[Any]:
-    """What a shard makes of these batches."""
+    """The state of a shard that has loaded these batches."""
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     written(world, *batch_list)
     resign(world)
@@ -99,7 +99,7 @@ def test_keys_go_to_the_partition_of_their_hash() -> None:
     assert value_of(promise) == partition_for_group("g", 3)
 
 
-def test_who_resigns_tells_those_who_wait_and_is_loaded_anew_later() -> None:
+def test_a_resigned_shard_fails_waiting_requests_and_is_reloaded_later() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1, 2)
@@ -124,7 +124,7 @@ def test_a_change_that_leaves_the_leadership_leaves_the_shard() -> None:
 
 
 def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
-    """A shard was known by its log: it outlived the epoch in which it had decided."""
+    """A shard was identified by its log: it outlived its leader epoch."""
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1, 2)
@@ -139,8 +139,8 @@ def test_a_new_leader_epoch_is_a_new_shard_even_of_the_same_leader() -> None:
     assert value_of(world.keep(3)) == "kept"
 
 
-def test_a_shard_goes_on_while_its_log_moves_to_another_directory() -> None:
-    """A shard was known by its log: after a move it waited for the high watermark of a log that was gone."""
+def test_a_shard_continues_while_its_log_moves_to_another_directory() -> None:
+    """A shard was identified by its log: after a move it waited for the high watermark of the old log."""
     world = ShardsWorld(dirs=("/data", "/other"))
     world.offsets_topic()
     assert value_of(world.keep(1)) == "kept"
@@ -157,7 +157,7 @@ def test_a_shard_goes_on_while_its_log_moves_to_another_directory() -> None:
     assert world.book() is before, "the same leader in the same epoch"
 
 
-def test_a_topic_that_is_deleted_and_made_anew_begins_anew() -> None:
+def test_a_recreated_topic_starts_empty() -> None:
     world = ShardsWorld()
     world.offsets_topic()
     world.keep(1)
@@ -169,7 +169,7 @@ def test_a_topic_that_is_deleted_and_made_anew_begins_anew() -> None:
     assert world.book().kept == ["loaded"]
 
 
-def test_answers_wait_for_the_followers() -> None:
+def test_replies_wait_for_the_followers() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     first = world.keep(1)
@@ -192,7 +192,7 @@ def follower_catches_up(world: ShardsWorld) -> None:
 
 
 @pytest.mark.parametrize("is_in_time", [True, False])
-def test_a_timer_of_a_request_that_comes_with_an_answer_is_run(is_in_time: bool) -> None:
+def test_a_timer_set_by_a_request_that_follows_a_reply_is_run(is_in_time: bool) -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     ran: list[str] = []
@@ -219,7 +219,7 @@ def test_a_timer_of_a_request_that_comes_with_an_answer_is_run(is_in_time: bool)
     assert ran == ["timer"]
 
 
-def test_followers_that_are_too_slow_are_told_and_later_ones_wait_on() -> None:
+def test_replies_expire_in_order_if_followers_are_too_slow() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
     first = world.keep(1)
@@ -244,7 +244,7 @@ def test_too_few_replicas_are_a_coordinator_that_is_not_available() -> None:
     assert world.log(CONSUMER_OFFSETS).end_offset == 0
 
 
-def test_batches_are_compressed_as_the_broker_is_told() -> None:
+def test_batches_use_the_configured_codec() -> None:
     world = ShardsWorld(codec=Codec.GZIP)
     world.offsets_topic()
     world.keep(*range(100))
@@ -321,7 +321,7 @@ def test_a_shard_that_takes_long_to_load_says_so() -> None:
     assert world.book().kept.count(7) == 6
 
 
-def test_a_shard_hears_of_topics_that_went_while_it_was_loading() -> None:
+def test_a_shard_applies_deletions_of_topics_that_happened_while_it_was_loading() -> None:
     world = ShardsWorld()
     world.load_costs_ms = 6
     world.topic("going", 1)
@@ -360,13 +360,13 @@ def test_transactions_and_their_ends_are_loaded_with_their_producers() -> None:
 
 
 def damaged(batch: bytearray) -> bytearray:
-    """Its checksum is right, but it says that it holds more records than it does."""
+    """A batch with a valid CRC that claims more records than it has."""
     struct.pack_into(">i", batch, RECORD_COUNT_POSITION, 3)
     struct.pack_into(">I", batch, CRC_POSITION, batch_crc(batch, 0, len(batch)))
     return batch
 
 
-def test_a_batch_that_cannot_be_read_is_skipped_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_batch_is_skipped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
     world.keep(1)
@@ -384,7 +384,7 @@ def test_a_batch_that_cannot_be_read_is_skipped_with_a_line(caplog: pytest.LogCa
     assert value_of(world.keep(5)) == "kept"
 
 
-def test_a_damaged_file_costs_what_is_damaged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_corrupt_part_of_a_file_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     world = ShardsWorld(disk=disk)
     world.offsets_topic(internal_segment_bytes="200")
@@ -422,7 +422,7 @@ def test_a_fault_while_loading_leaves_the_partition_unserved(caplog: pytest.LogC
 def test_a_fault_at_the_end_of_loading_leaves_the_partition_unserved_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It counted as served, by a machine whose timers had not begun; the fault went to the loop."""
+    """It counted as active with a machine whose timers had not started; the error reached the loop."""
 
     def fault(book: Book, context: Context) -> None:
         raise ZeroDivisionError("planted")
@@ -439,7 +439,7 @@ def test_a_fault_at_the_end_of_loading_leaves_the_partition_unserved_too(
 
 
 class Coordinator:
-    """Answers what a test wants, when it wants."""
+    """A coordinator whose responses the test controls."""
 
     def __init__(self) -> None:
         self.asked: list[TransactionalWrite] = []
@@ -505,10 +505,10 @@ def test_a_shard_that_is_lost_while_its_transaction_is_verified_writes_nothing()
 
 
 @pytest.mark.parametrize("when", ["applied", "committed", "due"])
-def test_a_shard_whose_state_is_broken_is_loaded_anew(
+def test_a_failed_shard_is_reloaded(
     when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has taken what could not be applied: a machine that is made anew from it has it."""
+    """Records that could not be applied are in the log: a reloaded machine has them."""
     world = ShardsWorld()
     world.offsets_topic()
     assert value_of(world.keep(1)) == "kept"
@@ -538,7 +538,7 @@ def test_a_shard_whose_state_is_broken_is_loaded_anew(
     assert value_of(world.keep(3)) == "kept"
 
 
-def test_a_shard_that_breaks_at_a_commit_that_followers_held_up_is_loaded_anew() -> None:
+def test_a_shard_that_fails_at_a_delayed_commit_is_reloaded() -> None:
     world = ShardsWorld()
     world.offsets_topic(replicas=(BROKER, 2))
 

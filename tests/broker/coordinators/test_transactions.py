@@ -62,7 +62,7 @@ def test_the_epoch_grows_with_each_transaction() -> None:
         assert world.write(0, f"t{epoch}", epoch=epoch).error_code == 0
         ended = world.end(COMMIT, epoch=epoch)
         assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, 0, epoch + 1)
-        # A request that was under way for long must not become part of the next transaction.
+        # A delayed request must not become part of the next transaction.
         late = world.write(1, "late", epoch=epoch)
         assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         again = world.end(COMMIT, epoch=epoch)
@@ -101,7 +101,7 @@ def test_verification_may_be_switched_off_for_them() -> None:
         (lambda world, version: world.end(COMMIT, version=version), 2),
     ],
 )
-def test_older_clients_hear_an_older_word_for_fenced(ask: Any, first_that_knows: int) -> None:
+def test_older_clients_get_an_older_code_for_fenced(ask: Any, first_that_knows: int) -> None:
     world = TxnWorld(level=1)
     world.init()
     world.init()
@@ -175,13 +175,13 @@ def test_a_last_transaction_that_takes_long_sends_the_next_away() -> None:
     for _ in range(6):
         world.tick(20)
     answer = world.late[0].responses[0].partition_responses[0]
-    # In words that every client tries again after.
+    # With codes that every client retries.
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert "CONCURRENT_TRANSACTIONS" in answer.error_message
     assert world.log("orders", 1).end_offset == 0
 
 
-def test_partitions_that_are_not_led_are_told_later() -> None:
+def test_partitions_without_a_leader_get_their_markers_later() -> None:
     world = TxnWorld(level=1)
     world.topic("moved", replicas=(BROKER, 2), isr=(BROKER,))
     world.init()
@@ -208,7 +208,7 @@ def test_deleted_partitions_need_not_know() -> None:
     assert world.state() == "CompleteCommit"
 
 
-def test_a_transaction_of_many_partitions_is_told_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_of_many_partitions_are_sent_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     world = TxnWorld(level=1)
     world.topic("wide", 50)
     world.init()
@@ -232,7 +232,7 @@ def test_a_transaction_of_many_partitions_is_told_in_slices(monkeypatch: pytest.
 
 @pytest.mark.trap
 def test_a_hanging_transaction_is_ended_by_an_administrator() -> None:
-    """Trap 9: the last stable offset goes on when a hanging transaction is aborted (KIP-664)."""
+    """Trap 9: the last stable offset advances when a hanging transaction is aborted (KIP-664)."""
     world = TxnWorld(level=1, options={"transaction.partition.verification.enable": "false"})
     assert world.write(0, "hangs", pid=77, version=9, name="lost").error_code == 0
     assert read(world).last_stable_offset == 0
@@ -259,14 +259,14 @@ def test_an_end_that_was_taken_over_is_given_up() -> None:
     world = TxnWorld(level=1)
     world.init()
     world.add(0)
-    # A coordinator of a later epoch has been at work.
+    # A coordinator of a later epoch has written a marker.
     world.marker(ABORT, 0, coordinator_epoch=9)
     world.end(COMMIT, version=4)
     assert world.state() == "PrepareCommit"
     assert len(world.transactions.marker_sender) == 0
 
 
-def test_a_follower_that_never_comes_does_not_hold_an_administrator_for_ever() -> None:
+def test_a_marker_expires_without_a_follower() -> None:
     world = TxnWorld()
     world.topic("slow", replicas=(BROKER, 2))
     assert world.marker(ABORT, 0, topic="slow", pid=9) is PENDING
@@ -279,27 +279,27 @@ def test_a_follower_that_never_comes_does_not_hold_an_administrator_for_ever() -
 
 
 def restarted(world: TxnWorld) -> TxnWorld:
-    """The same folder, after a stop that the coordinators did not hear of."""
+    """The same directory, after a stop without a shutdown of the coordinators."""
     world.stop()
     again = TxnWorld(disk=world.disk, image=world.image)
     again.clock.now_ms = world.clock.now_ms
     return again
 
 
-def test_what_was_prepared_is_completed_after_a_restart() -> None:
+def test_prepared_transactions_are_completed_after_a_restart() -> None:
     world = TxnWorld(level=1, disk=MemoryDisk())
     open_with_slow_partition(world)
     world.end(COMMIT, version=4)
     assert world.state() == "PrepareCommit"
     again = restarted(world)
-    # The coordinator may be there before the partitions are, and then tries again: twice at most.
+    # The coordinator may be ready before the partitions are, and then retries: twice at most.
     for _ in range(3):
         follower_catches_up(again)
         again.tick(RETRY_MS)
     assert again.state() == "CompleteCommit"
 
 
-def test_an_open_transaction_goes_on_after_a_restart() -> None:
+def test_an_open_transaction_continues_after_a_restart() -> None:
     world = TxnWorld(disk=MemoryDisk())
     world.init()
     world.write(0, "a")
@@ -323,14 +323,14 @@ def test_a_coordinator_that_resigns_leaves_the_end_to_the_next() -> None:
     world.partition_change(TRANSACTION_STATE, index, leader=BROKER, isr=[BROKER])
     for _ in range(20):
         world.tick(1)
-    # The next coordinator tells the slow partition once more, in the name of its own epoch.
+    # The next coordinator sends the slow partition's marker again, with its own epoch.
     follower_catches_up(world)
     assert world.state() == "CompleteCommit"
     producer = world.log("orders").producers.entries[0]
     assert producer.coordinator_epoch == world.replicas.partitions[TRANSACTION_STATE, index].leader_epoch > 0
 
 
-# Time
+# Timeouts
 
 
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:
@@ -357,4 +357,4 @@ def test_unused_ids_are_forgotten() -> None:
         world.tick(HOUR_MS)
     assert [one.transactional_id for one in world.listed().transaction_states] == ["busy"]
     begun = world.init()
-    assert (begun.producer_id, begun.producer_epoch) == (2, 0)  # as if it had never been
+    assert (begun.producer_id, begun.producer_epoch) == (2, 0)  # as if it had never existed

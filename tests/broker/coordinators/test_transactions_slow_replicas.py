@@ -1,4 +1,4 @@
-"""Ends of transactions whose coordinator waits for the replicas of its log, longer than producers do."""
+"""Transactions whose coordinator waits for the replicas of its log longer than the request timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def slow_coordinator(world: TxnWorld, isr: list[int]) -> None:
     world.partition_change(TRANSACTION_STATE, index=index, replicas=[BROKER, 2], isr=isr)
 
 
-def test_an_end_that_is_committed_after_its_producer_was_sent_away_is_told_to_the_partitions() -> None:
+def test_markers_are_sent_for_a_decision_that_is_committed_after_its_request_timed_out() -> None:
     world = TxnWorld(level=1)
     world.init()
     world.add(0)
@@ -38,8 +38,8 @@ def test_an_end_that_is_committed_after_its_producer_was_sent_away_is_told_to_th
     assert world.markers_in(0) == [(0, 0, True)]
 
 
-def test_nothing_is_told_to_the_partitions_while_the_end_may_yet_be_lost() -> None:
-    # The leader waits longer for its follower than the producer does, and than it takes to look again.
+def test_no_marker_is_sent_before_the_decision_is_committed() -> None:
+    # The leader waits longer for its follower than the producer's timeout and the sweep interval.
     world = TxnWorld(level=1, options={"request.timeout.ms": "1000", "replica.lag.time.max.ms": "300000"})
     world.init()
     world.add(0)
@@ -67,7 +67,7 @@ def test_a_producer_that_was_sent_away_while_its_predecessor_is_aborted_may_come
     assert [committed for _, _, committed in world.markers_in(0)] == [False]
 
 
-def test_a_last_word_that_the_replicas_took_too_late_is_said_once() -> None:
+def test_a_late_completion_is_written_once() -> None:
     world = TxnWorld(level=1)
     open_with_slow_partition(world)
     world.end(COMMIT, version=4)
@@ -75,7 +75,7 @@ def test_a_last_word_that_the_replicas_took_too_late_is_said_once() -> None:
     follower_catches_up(world)
     assert len(world.transactions.marker_sender) == 1, "complete, but not committed"
     world.tick(world.settings["request.timeout.ms"])
-    assert len(world.transactions.marker_sender) == 1, "it is not given up"
+    assert len(world.transactions.marker_sender) == 1, "it is retried"
     slow_coordinator(world, [BROKER])
     world.tick(RETRY_MS)
     assert len(world.transactions.marker_sender) == 0

@@ -1,4 +1,4 @@
-"""Elections, moves, quotas, credentials, rules, tokens: what the broker refuses itself, and what it passes on."""
+"""Elections, reassignments, quotas, credentials, ACLs, tokens: refused by the broker, or forwarded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from barnabas.protocol.records.metadata import ClientQuotaRecord, UserScramCrede
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
 from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
-from tests.security.test_rules import rule
+from tests.security.test_acl_index import rule
 
 ELECTION = ElectLeadersRequest(
     election_type=0,
@@ -93,7 +93,7 @@ def rules_like(**more: Any) -> DescribeAclsRequest:
 
 
 def ask(broker: FakeBroker, request: Message, version: int | None = None) -> Any:
-    """The handler's answer; a refusal becomes what the client would see."""
+    """The handler's response; an error becomes the response that the client would get."""
     key = request.schema.key
     assert key is not None
     route = routes_for(Mode.KRAFT, Role.CLIENT, broker.settings, Metrics())[key]
@@ -125,7 +125,7 @@ def of(request: object) -> str:
 @pytest.mark.parametrize(("request_", "operation"), PASSED_ON, ids=of)
 def test_the_controller_decides(request_: Message, operation: Operation) -> None:
     broker = FakeBroker()
-    broker.authorizer = StandardAuthorizer(allow_if_no_rule=True)
+    broker.authorizer = StandardAuthorizer(allow_if_no_acl=True)
     key = request_.schema.key
     assert key is not None
     name = type(request_).__name__.removesuffix("Request")
@@ -136,7 +136,7 @@ def test_the_controller_decides(request_: Message, operation: Operation) -> None
 
 
 @pytest.mark.parametrize(("request_", "operation"), PASSED_ON, ids=of)
-def test_who_may_not_is_refused_and_told_what_is_missing(request_: Message, operation: Operation) -> None:
+def test_a_denied_request_names_the_missing_permission(request_: Message, operation: Operation) -> None:
     broker = FakeBroker()
     broker.authorizer = Denying((operation, Resource.CLUSTER, None))
     for version in range(request_.schema.versions.lowest, request_.schema.versions.highest + 1):
@@ -222,12 +222,12 @@ def test_quotas_are_described_from_the_image() -> None:
     assert (refused.error_code, refused.error_message, refused.entries) == (31, None, None)
 
 
-# Rules -----------------------------------------------------------------------------------------------------
+# ACLs ------------------------------------------------------------------------------------------------------
 
 
 def judged() -> FakeBroker:
     broker = FakeBroker()
-    broker.authorizer = StandardAuthorizer(allow_if_no_rule=True)
+    broker.authorizer = StandardAuthorizer(allow_if_no_acl=True)
     return broker
 
 

@@ -15,10 +15,10 @@ from barnabas.broker.network.routes import Route
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, Image
 from barnabas.protocol.apis import api
-from barnabas.protocol.frame import write_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.records.metadata import FeatureLevelRecord
 from tests.broker.worlds.front_world import CLOSED, FakeBroker, Front, call_of
+from tests.frames import write_response
 
 NAMED = ApiVersionsRequest(client_software_name="oracle", client_software_version="1")
 
@@ -37,7 +37,7 @@ def image_at(offset: int, features: dict[str, int]) -> Image:
 
 
 def routes_like(recorded: Any) -> list[Route]:
-    """Routes for all that Apache Kafka announced, also what is not built here."""
+    """Routes for all APIs that Apache Kafka announced, including unsupported ones."""
     metrics = Metrics()
     keys = [key for key, _, _ in recorded["v3"]["api_keys"]]
     return [Route(api(key), metrics.requests(api(key)), unstable=False) for key in keys]
@@ -46,7 +46,7 @@ def routes_like(recorded: Any) -> list[Route]:
 @pytest.mark.parametrize("role", ["broker", "controller"])
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.trap
-def test_the_answer_is_apache_kafka_s_byte_for_byte(recorded: Any, role: str, version: int) -> None:
+def test_the_response_is_apache_kafkas_byte_for_byte(recorded: Any, role: str, version: int) -> None:
     """Trap 2: compact arrays and tagged fields in ApiVersions v3."""
     told = recorded[f"kraft-4.1.0-{role}"]
     golden = bytes.fromhex(told[f"v{version}"]["hex"])
@@ -56,7 +56,7 @@ def test_the_answer_is_apache_kafka_s_byte_for_byte(recorded: Any, role: str, ve
         "transaction.version": 2,
         "group.version": 1,
     }
-    # The epoch is the offset of the metadata at that moment; it stands in a tagged field of eight bytes.
+    # The epoch is the metadata offset at that time, in a tagged field of eight bytes.
     position = golden.index(b"\x01\x08\0\0\0\0\0") + 2
     offset = struct.unpack_from(">q", golden, position)[0]
     answer = api_versions.answer(
@@ -70,7 +70,7 @@ def test_the_answer_is_apache_kafka_s_byte_for_byte(recorded: Any, role: str, ve
 
 
 @pytest.mark.trap
-def test_an_unknown_version_is_answered_in_version_0(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_version_gets_a_version_0_response(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap 1: the header stays version 0, an unsupported version is answered in v0 with error 35 and the list."""
     with Front(monkeypatch) as front:
         for listener, role in (("PLAINTEXT", "broker"), ("CONTROLLER", "controller")):
@@ -85,7 +85,7 @@ def test_an_unknown_version_is_answered_in_version_0(recorded: Any, monkeypatch:
 
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.trap
-def test_the_answer_s_header_has_no_tagged_fields_in_any_version(
+def test_the_response_header_has_no_tagged_fields_in_any_version(
     monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Trap 1: one extra byte made librdkafka try a 34 GB malloc."""
@@ -100,21 +100,21 @@ def test_the_answer_s_header_has_no_tagged_fields_in_any_version(
 
 
 SHARE_GROUPS = {76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92}
-# AddRaftVoter and RemoveRaftVoter: a quorum of one has nobody to add or remove.
+# AddRaftVoter and RemoveRaftVoter: a quorum of one cannot change.
 OTHER_VOTERS = {80, 81}
 # Fetch, Vote, BeginQuorumEpoch, EndQuorumEpoch, Envelope, FetchSnapshot, UpdateRaftVoter: between nodes.
 OTHER_NODES = {1, 52, 53, 54, 58, 59, 82}
 NOT_ANNOUNCED = {"broker": SHARE_GROUPS | OTHER_VOTERS, "controller": OTHER_VOTERS | OTHER_NODES}
 
 
-def test_what_is_announced_is_what_apache_kafka_announces_of_it(recorded: Any) -> None:
+def test_announced_versions_are_apache_kafkas(recorded: Any) -> None:
     for listener, role in (("PLAINTEXT", "broker"), ("CONTROLLER", "controller")):
         theirs = {key: (low, high) for key, low, high in recorded[f"kraft-4.1.0-{role}"]["v4"]["api_keys"]}
         answer = api_versions.handle(FakeBroker(), NAMED, call_of(18, 4, listener=listener))  # type: ignore[arg-type]
         ours = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         assert {key: theirs.get(key) for key in ours} == ours
         assert list(ours) == sorted(ours)
-        assert theirs.keys() - ours.keys() == NOT_ANNOUNCED[role], "what works is announced, and nothing else"
+        assert theirs.keys() - ours.keys() == NOT_ANNOUNCED[role], "exactly the supported APIs are announced"
 
 
 @pytest.mark.trap
@@ -125,7 +125,7 @@ def test_idempotence_is_announced() -> None:
 
 
 @pytest.mark.trap
-def test_clients_that_pin_versions_are_served_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_pin_versions_need_no_api_versions_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap 4: clients that pin versions instead of negotiating."""
     from barnabas.protocol.messages.metadata import MetadataRequest
 
@@ -144,7 +144,7 @@ def test_a_client_must_name_itself_sensibly_from_version_3_on(name: str, version
     assert api_versions.handle(broker, odd, call_of(18, 2)).error_code == 0
 
 
-def test_features_of_the_cluster_are_told() -> None:
+def test_features_of_the_cluster_are_announced() -> None:
     broker: Any = FakeBroker()
     broker.metadata.commit(
         FeatureLevelRecord(name="metadata.version", feature_level=21),

@@ -74,13 +74,13 @@ def test_brokers_of_the_cluster(broker: Any) -> None:
         (7, 115, "Unsupported endpoint type 7"),
     ],
 )
-def test_endpoints_of_another_kind(broker: Any, asked: int, code: int, message: str) -> None:
+def test_endpoints_of_another_type(broker: Any, asked: int, code: int, message: str) -> None:
     with pytest.raises(KafkaError) as refused:
         cluster(broker, 1, endpoint_type=asked)
     assert (refused.value.code, refused.value.message) == (code, message)
 
 
-def test_controllers_tell_of_controllers(broker: Any) -> None:
+def test_controllers_return_controllers(broker: Any) -> None:
     broker.metadata.commit(
         records.RegisterControllerRecord(
             controller_id=1,
@@ -97,7 +97,7 @@ def test_controllers_tell_of_controllers(broker: Any) -> None:
     answer = cluster(broker, 1, "CONTROLLER", endpoint_type=2)
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [(1, "c1", 9093)]
     assert (answer.endpoint_type, answer.controller_id) == (2, 1)
-    # Version 0 wants brokers and cannot say anything else.
+    # Version 0 always requests brokers.
     with pytest.raises(KafkaError) as refused:
         cluster(broker, 0, "CONTROLLER")
     assert refused.value.code is ErrorCode.INVALID_REQUEST
@@ -206,7 +206,7 @@ def test_the_quorum_is_described_by_the_metadata_side(broker: Any) -> None:
         ),
     ],
 )
-def test_what_is_the_controller_s_is_passed_on(
+def test_requests_for_the_controller_are_forwarded(
     broker: Any, request_: Any, response: Any, operation: Operation
 ) -> None:
     broker.metadata.answers[type(request_)] = Promise.of(response)
@@ -227,7 +227,7 @@ def test_a_login_where_none_is_needed(broker: Any) -> None:
     assert login.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_controllers_are_told_to_those_who_may_alter_the_cluster() -> None:
+def test_describing_controllers_requires_alter_on_the_cluster() -> None:
     broker: Any = FakeBroker()
     broker.authorizer = Denying((Operation.ALTER, Resource.CLUSTER, None))
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)

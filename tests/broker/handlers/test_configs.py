@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: Apache Kafka 4.1.0's answers."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: Apache Kafka 4.1.0's responses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def describe(broker: Any, kind: int, name: str, keys: list[str] | None = None, *
     return settled(describe_configs.handle(broker, request, call_of(32, 4))).results[0]
 
 
-# DescribeConfigs ---------------------------------------------------------------------------------------------
+# DescribeConfigs
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.trap
@@ -84,14 +85,14 @@ def test_every_option_of_a_topic_is_there_with_all_that_uis_need(broker: Any) ->
     assert (rows["segment.bytes"].value, rows["segment.bytes"].config_source) == ("1073741824", 5)
 
 
-def test_only_what_was_asked_for_is_told(broker: Any) -> None:
+def test_only_requested_options_are_described(broker: Any) -> None:
     result = describe(broker, TOPIC_TYPE, "alpha", ["retention.ms", "nope"])
     assert [(row.name, row.synonyms, row.documentation) for row in result.configs] == [
         ("retention.ms", [], None)
     ]
 
 
-def test_a_broker_tells_of_itself_and_of_all(broker: Any) -> None:
+def test_a_broker_describes_itself_and_the_cluster_default(broker: Any) -> None:
     config(broker, BROKER_TYPE, "", "log.cleaner.threads", "2")
     config(broker, BROKER_TYPE, "1", "log.cleaner.threads", "3")
     rows = {row.name: row for row in describe(broker, BROKER_TYPE, "1", include_synonyms=True).configs}
@@ -165,7 +166,7 @@ def test_groups_client_metrics_and_loggers(broker: Any) -> None:
     assert (root.config_source, root.config_type, root.documentation, root.read_only) == (6, 0, "", False)
 
 
-def test_who_may_not_see_options(broker: Any) -> None:
+def test_options_of_unauthorized_resources_are_hidden(broker: Any) -> None:
     broker.authorizer = Denying(
         (Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "alpha"),
         (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, None),
@@ -174,7 +175,8 @@ def test_who_may_not_see_options(broker: Any) -> None:
     assert describe(broker, BROKER_TYPE, "1").error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-# Changing -----------------------------------------------------------------------------------------------------
+# Changing
+# -----------------------------------------------------------------------------------------------------
 
 
 def change(
@@ -266,7 +268,7 @@ def test_a_resource_may_stand_in_a_request_once(broker: Any) -> None:
 
 
 @pytest.mark.trap
-def test_what_passes_goes_to_the_controller(broker: Any) -> None:
+def test_valid_changes_are_forwarded_to_the_controller(broker: Any) -> None:
     """Trap 16: IncrementalAlterConfigs with SET, DELETE, APPEND, SUBTRACT."""
     good = (2, "alpha", [(f"option.{operation}", operation, "x") for operation in range(4)])
     bad = (4, "7", [("log.cleaner.threads", SET, "2")])
@@ -309,7 +311,7 @@ def test_log_levels_are_changed_here(broker: Any) -> None:
     assert not broker.metadata.asked
 
 
-def test_who_may_not_change_options(broker: Any) -> None:
+def test_unauthorized_changes_are_refused(broker: Any) -> None:
     broker.authorizer = Denying(
         (Operation.ALTER_CONFIGS, Resource.TOPIC, "alpha"), (Operation.ALTER_CONFIGS, Resource.GROUP, "g")
     )
@@ -354,7 +356,7 @@ def test_replacements_that_the_broker_refuses(
     assert replace(broker, kind, "1", options) == [(code, message)]
 
 
-def test_a_replacement_goes_to_the_controller(broker: Any) -> None:
+def test_a_replacement_is_forwarded_to_the_controller(broker: Any) -> None:
     from barnabas.protocol.messages.alter_configs import AlterConfigsResponse
     from barnabas.runtime.loop.promise import Promise
 
@@ -370,7 +372,8 @@ def test_a_replacement_goes_to_the_controller(broker: Any) -> None:
     assert replace(broker, 2, "alpha", [("retention.ms", "1")]) == [(0, None)]
 
 
-# ListConfigResources --------------------------------------------------------------------------------------------
+# ListConfigResources
+# --------------------------------------------------------------------------------------------
 
 
 def listed(broker: Any, version: int, *kinds: int) -> Any:

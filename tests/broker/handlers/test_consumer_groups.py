@@ -1,4 +1,4 @@
-"""The APIs of consumer groups, asked over a connection; what groups do is tested with the coordinator."""
+"""The consumer group APIs over a connection; the behaviour of groups is tested with the coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def front(monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
 
 
 def ready(front: Front, level: int = 1) -> Wire:
-    """A connection to a broker that coordinates, with a topic and group.version at this level."""
+    """A connection to a coordinator, with a topic and group.version at this level."""
     front.metadata.commit(FeatureLevelRecord(name=GROUP_VERSION, feature_level=level))
     wire = front.connect()
     topic = CreateTopicsRequest.CreatableTopic(
@@ -122,7 +122,7 @@ def test_where_the_protocol_is_not_offered_there_are_no_such_groups(monkeypatch:
         ((Operation.DESCRIBE, Resource.TOPIC, "t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_who_may_not_read_the_group_or_see_its_topics_does_not_join(
+def test_joining_requires_read_on_the_group_and_describe_on_its_topics(
     front: Front, denied: tuple[Operation, Resource, str], expected: ErrorCode
 ) -> None:
     wire = ready(front)
@@ -139,7 +139,7 @@ def test_a_pattern_stands_only_for_topics_that_the_member_may_see(front: Front) 
     topics: set[Uuid] = set()
 
     def is_given_some() -> bool:
-        """What a pattern stands for is found out by a worker, in its own time."""
+        """A worker resolves the pattern asynchronously."""
         given = wire.ask(beat(member_epoch=1, subscribed_topic_names=None), 1).assignment
         topics.update(one.topic_id for one in (given.topic_partitions if given is not None else ()))
         return bool(topics)
@@ -148,7 +148,7 @@ def test_a_pattern_stands_only_for_topics_that_the_member_may_see(front: Front) 
     assert topics == {front.broker.image.topic_ids["__consumer_offsets"]}
 
 
-def test_what_a_client_may_not_see_is_not_described(front: Front) -> None:
+def test_groups_with_unauthorized_topics_are_not_described(front: Front) -> None:
     wire = ready(front)
     wire.ask(beat(), 1)
     front.broker.authorizer = Denying((Operation.DESCRIBE, Resource.GROUP, "g"))

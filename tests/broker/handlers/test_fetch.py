@@ -31,7 +31,7 @@ VERSIONS = range(4, 19)
 
 
 def world_with_records() -> World:
-    """Partition 0 has three batches of two records, partition 1 three large ones, partition 2 nothing."""
+    """Partition 0 has three batches of two records, partition 1 three large ones, partition 2 is empty."""
     world = World()
     world.topic("orders", 4)
     for _ in range(3):
@@ -41,7 +41,7 @@ def world_with_records() -> World:
 
 
 def by_version(world: World, request: FetchRequest, version: int) -> FetchRequest:
-    """Names or ids, as the version has them."""
+    """Topic names or ids, depending on the version."""
     topics: list[Any] = [*request.topics, *request.forgotten_topics_data]
     for topic in topics:
         if version >= 13:
@@ -100,7 +100,7 @@ def test_a_first_batch_larger_than_the_limits_is_returned_all_the_same() -> None
     assert sizes(ask(world, 12, {2: 0, 1: 0, 0: 0}, max_bytes=0)) == {2: 0, 1: LARGE, 0: 0}
 
 
-def test_what_is_left_of_the_limit_goes_to_those_behind() -> None:
+def test_later_partitions_share_the_remaining_limit() -> None:
     world = world_with_records()
     assert sizes(ask(world, 12, {0: 0, 1: 0}, max_bytes=3 * BATCH + LARGE)) == {0: 3 * BATCH, 1: LARGE}
     assert sizes(ask(world, 12, {0: 0, 1: 0}, max_bytes=3 * BATCH + LARGE + 5)) == {
@@ -157,7 +157,7 @@ def test_records_before_the_log_start_are_out_of_range() -> None:
     assert (found.error_code, found.log_start_offset) == (0, 2)
 
 
-def test_nobody_reads_beyond_the_high_watermark() -> None:
+def test_consumers_do_not_read_beyond_the_high_watermark() -> None:
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
     world.produce("orders", batch_of(b"a"), batch_of(b"b"))
@@ -167,7 +167,7 @@ def test_nobody_reads_beyond_the_high_watermark() -> None:
     assert (found.error_code, values_in(found)) == (0, [])
 
 
-def test_what_is_not_allowed_is_refused() -> None:
+def test_unauthorized_topics_are_refused() -> None:
     world = world_with_records()
     world.authorizer = Forbid(
         (Operation.READ, Resource.TOPIC, "orders"), (Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
@@ -214,7 +214,7 @@ def test_divergence_by_the_last_fetched_epoch() -> None:
 
 
 # KIP-951
-def test_the_wrong_broker_tells_who_leads() -> None:
+def test_the_wrong_broker_returns_the_current_leader() -> None:
     world = World()
     world.topic("orders", replicas=[2, 3], leader=3)
     response = ask(world, 16, {0: 0})
@@ -225,7 +225,7 @@ def test_the_wrong_broker_tells_who_leads() -> None:
     assert ask(world, 15, {0: 0}).node_endpoints == []
 
 
-def test_a_topic_id_of_another_life_is_told() -> None:
+def test_the_id_of_a_deleted_topic_is_unknown() -> None:
     world = world_with_records()
     hosted = world.replicas.find("orders", 0)
     hosted.topic_id = Uuid(bytes(15) + b"\x55")
@@ -236,7 +236,7 @@ def test_a_topic_id_of_another_life_is_told() -> None:
 # Long polls
 
 
-def test_a_fetch_waits_for_enough_bytes_and_is_answered_at_the_end_of_the_tick() -> None:
+def test_a_fetch_waits_for_min_bytes_and_completes_at_the_end_of_the_tick() -> None:
     world = world_with_records()
     waiting = ask(world, 12, {0: 6, 2: 0}, max_wait_ms=1000, min_bytes=2 * BATCH)
     batch = batch_of(b"a" * 100, b"b" * 100)
@@ -250,7 +250,7 @@ def test_a_fetch_waits_for_enough_bytes_and_is_answered_at_the_end_of_the_tick()
     assert len(world.replicas.room) == world.replicas.room.watched_keys == 0
 
 
-def test_a_fetch_that_waits_in_vain_gets_what_there_is() -> None:
+def test_an_expired_fetch_returns_the_available_records() -> None:
     world = world_with_records()
     waiting = ask(world, 12, {0: 4, 2: 0}, max_wait_ms=500, min_bytes=10 * BATCH)
     world.tick(499)
@@ -259,7 +259,7 @@ def test_a_fetch_that_waits_in_vain_gets_what_there_is() -> None:
     assert sizes(result_of(waiting, 12)) == {0: BATCH, 2: 0}
 
 
-def test_no_wait_no_data_no_error_is_answered_at_once() -> None:
+def test_no_wait_no_data_or_an_error_completes_at_once() -> None:
     world = world_with_records()
     assert sizes(ask(world, 12, {0: 6}, max_wait_ms=0)) == {0: 0}
     assert sizes(ask(world, 12, {0: 6}, max_wait_ms=1000, min_bytes=0)) == {0: 0}
@@ -273,14 +273,14 @@ def test_an_error_is_not_waited_with() -> None:
 
 
 def test_bytes_of_closed_segments_are_not_waited_with() -> None:
-    """A read ends with its segment: a client that asks for more than that would wait for nothing."""
+    """A read ends at its segment's end: a request for more bytes must not wait."""
     world = world_with_records()
     world.log("orders").roll()
     world.produce("orders", batch_of(b"new"))
     assert sizes(ask(world, 12, {0: 0}, max_wait_ms=1000, min_bytes=100 * BATCH)) == {0: 3 * BATCH}
 
 
-def test_a_client_that_is_gone_is_not_waited_for() -> None:
+def test_the_fetch_of_a_disconnected_client_is_dropped() -> None:
     world = world_with_records()
     context = world.context(1, 12)
     fetch.handle(world, fetch_request("orders", {0: 6}, max_wait_ms=1000), context)  # type: ignore[arg-type]  # the test's broker
@@ -318,7 +318,7 @@ def test_a_followers_long_poll_is_woken_by_an_append() -> None:
 
 
 @pytest.mark.parametrize("version", [7, 12, 13, 18])
-def test_a_session_names_only_what_is_new(version: int) -> None:
+def test_a_session_returns_only_changes(version: int) -> None:
     world = world_with_records()
     first = ask(world, version, {0: 0, 1: 0, 2: 0}, session_epoch=0)
     assert first.session_id != 0
@@ -349,7 +349,7 @@ def test_a_session_names_only_what_is_new(version: int) -> None:
 
 
 def test_sessions_give_every_partition_its_turn() -> None:
-    """Partitions that gave records are read last next time: a small limit starves nobody."""
+    """Partitions that returned records are read last next time: a small limit starves no partition."""
     world = world_with_records()
     world.produce("orders", batch_of(b"d" * 1000), index=2)
     session_id = ask(world, 12, {0: 0, 1: 0, 2: 0}, session_epoch=0, max_bytes=BATCH).session_id
@@ -361,7 +361,7 @@ def test_sessions_give_every_partition_its_turn() -> None:
     assert served == [0, 1, 2]
 
 
-def test_no_session_is_made_where_there_is_no_room() -> None:
+def test_no_session_is_created_when_the_cache_is_full() -> None:
     world = World(options={"max.incremental.fetch.session.cache.slots": "0"})
     world.topic("orders")
     assert ask(world, 12, {0: 0}, session_epoch=0).session_id == 0
@@ -391,7 +391,7 @@ def with_transactions() -> World:
     return world
 
 
-def test_read_committed_stops_at_the_first_open_transaction_and_tells_aborted_ones() -> None:
+def test_read_committed_stops_at_the_first_open_transaction_and_lists_aborted_ones() -> None:
     world = with_transactions()
     found = partition_answers(ask(world, 12, {0: 0}, isolation_level=1))["orders", 0]
     assert (found.high_watermark, found.last_stable_offset) == (5, 3)
@@ -434,7 +434,7 @@ def test_records_leave_as_slices_of_the_file() -> None:
     assert any(piece is records for piece in pieces)
 
 
-def test_a_request_that_fails_as_a_whole_tells_every_partition() -> None:
+def test_a_request_that_fails_as_a_whole_has_the_error_in_every_partition() -> None:
     request = fetch_request("orders", {0: 0, 1: 0}, session_id=7)
     response = fetch.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "no")
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -442,7 +442,7 @@ def test_a_request_that_fails_as_a_whole_tells_every_partition() -> None:
 
 
 def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int]]:
-    """Records of an earlier life, none of them in memory; the ranges that were read."""
+    """Records from before a restart, none of them in the page cache; the ranges that were read."""
     world = world_with_records()
     world.log("orders").roll()
     world.produce("orders", batch_of(b"new"))
@@ -458,8 +458,8 @@ def restarted_and_cold(monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[int
     return again, read
 
 
-def test_what_has_to_come_from_the_device_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of an earlier life are checked when they are first read; the loop does not wait for that."""
+def test_cold_data_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records from before a restart are read by a worker; the event loop does not wait."""
     world, read = restarted_and_cold(monkeypatch)
     waiting = ask(world, 12, {0: 0, 2: 0})
     world.tick()
@@ -471,10 +471,10 @@ def test_what_has_to_come_from_the_device_is_read_by_a_worker(monkeypatch: pytes
     assert sizes(ask(world, 12, {0: 0})) == {0: 3 * BATCH}  # in memory by now
 
 
-def test_a_cold_read_that_is_not_enough_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for bytes that are there, in the next segment; but for a partition that has no more."""
+def test_a_cold_read_below_min_bytes_keeps_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for bytes in the next segment, but for a partition without more."""
     world, _ = restarted_and_cold(monkeypatch)
-    world.log("orders").active.sound_from = 10**9
+    world.log("orders").active.records.sound_from = 10**9
     waiting = ask(world, 12, {0: 6}, max_wait_ms=500, min_bytes=10 * BATCH)
     world.workers.run()
     world.tick(499)

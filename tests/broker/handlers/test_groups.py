@@ -1,4 +1,4 @@
-"""The APIs of groups, asked over a connection; what groups do is tested with the coordinator."""
+"""The group APIs over a connection; the behaviour of groups is tested with the coordinator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def find(group_id: str = "g", key_type: int = 0) -> FindCoordinatorRequest:
 
 
 def ready(front: Front) -> Wire:
-    """A connection to a broker that coordinates."""
+    """A connection to a coordinator."""
     wire = front.connect()
     wire.ask(find(), 3)
     assert wire.ask(find(), 3).error_code == 0
@@ -78,7 +78,7 @@ def join(member_id: str = "", group_id: str = "g", **more: Any) -> JoinGroupRequ
 
 
 def enter(wire: Wire, group_id: str = "g") -> str:
-    """A stable group of one."""
+    """Joins as the only member; the group is stable."""
     member_id: str = wire.ask(join(group_id=group_id), 9).member_id
     joined = wire.ask(join(member_id, group_id), 9)
     assert joined.error_code == 0
@@ -100,7 +100,7 @@ def sync(member_id: str, generation: int, group_id: str = "g") -> SyncGroupReque
 # FindCoordinator
 
 
-def test_who_asks_first_has_the_topic_made_with_apache_kafkas_settings(front: Front) -> None:
+def test_the_first_request_creates_the_topic_with_apache_kafkas_settings(front: Front) -> None:
     wire = front.connect()
     answer = wire.ask(find(), 3)
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (
@@ -141,7 +141,7 @@ def test_many_are_found_at_once(front: Front) -> None:
     ]
 
 
-def test_a_topic_that_cannot_be_made_is_told_to_who_runs_the_broker(
+def test_a_topic_that_cannot_be_created_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Front(monkeypatch, None, **{**OPTIONS, "offsets.topic.replication.factor": "3"}) as front:
@@ -157,7 +157,7 @@ def test_a_topic_that_cannot_be_made_is_told_to_who_runs_the_broker(
 # Members
 
 
-def test_a_member_lives_and_leaves(front: Front) -> None:
+def test_a_member_sends_heartbeats_and_leaves(front: Front) -> None:
     wire = ready(front)
     member_id = enter(wire)
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
@@ -181,9 +181,7 @@ def test_a_member_lives_and_leaves(front: Front) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 6, 7, 9])
-def test_a_join_that_is_refused_has_no_protocol_in_the_words_of_its_version(
-    front: Front, version: int
-) -> None:
+def test_a_refused_join_has_the_null_protocol_of_its_version(front: Front, version: int) -> None:
     wire = ready(front)
     answer = wire.ask(join("m", session_timeout_ms=1), version)
     assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
@@ -191,7 +189,7 @@ def test_a_join_that_is_refused_has_no_protocol_in_the_words_of_its_version(
     assert answer.protocol_name == (None if version >= 7 else "")
 
 
-def test_a_member_that_waits_does_not_hold_up_the_end_of_the_broker(front: Front) -> None:
+def test_a_waiting_member_does_not_delay_shutdown(front: Front) -> None:
     wire = ready(front)
     first = enter(wire)
     other = front.connect()
@@ -199,7 +197,7 @@ def test_a_member_that_waits_does_not_hold_up_the_end_of_the_broker(front: Front
     other.send(request_bytes(join(member_id), 9))
     assert other.is_silent()
     front.broker.groups.stop()
-    assert other.frame(), "it is told to look elsewhere"
+    assert other.frame(), "it gets COORDINATOR_NOT_AVAILABLE"
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first)
     assert wire.ask(beat, 4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -210,7 +208,7 @@ def request_bytes(request: Message, version: int) -> bytes:
     return write_request(request, version, 7, "test")
 
 
-def test_pipelined_requests_of_a_member_are_answered_in_their_order(front: Front) -> None:
+def test_pipelined_requests_of_a_member_are_answered_in_order(front: Front) -> None:
     """Two members on one connection: the second join is read when the first one is answered."""
     wire = ready(front)
     member_id = enter(wire)
@@ -222,7 +220,7 @@ def test_pipelined_requests_of_a_member_are_answered_in_their_order(front: Front
     assert len(wire.frames(3)) == 3
 
 
-# Access
+# Authorization
 
 
 @pytest.mark.parametrize(
@@ -235,13 +233,13 @@ def test_pipelined_requests_of_a_member_are_answered_in_their_order(front: Front
     ],
     ids=["join", "sync", "heartbeat", "leave"],
 )
-def test_members_need_to_be_allowed_to_read(front: Front, request_: Message, version: int) -> None:
+def test_members_need_read_on_the_group(front: Front, request_: Message, version: int) -> None:
     wire = ready(front)
     front.broker.authorizer = Denying((Operation.READ, Resource.GROUP, "g"))
     assert wire.ask(request_, version).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_only_what_may_be_described_is_shown(front: Front) -> None:
+def test_only_authorized_groups_are_described(front: Front) -> None:
     wire = ready(front)
     for group_id in ("g", "h"):
         enter(wire, group_id)
@@ -257,7 +255,7 @@ def test_only_what_may_be_described_is_shown(front: Front) -> None:
     assert [one.error_code for one in found] == [ErrorCode.GROUP_AUTHORIZATION_FAILED, 0]
     assert wire.ask(find("g"), 1).error_message == "Group authorization failed."
     front.broker.authorizer = Denying((describe, Resource.GROUP, "g"))
-    assert len(wire.ask(ListGroupsRequest(), 5).groups) == 2, "who sees the cluster sees all groups"
+    assert len(wire.ask(ListGroupsRequest(), 5).groups) == 2, "DESCRIBE on the cluster shows all groups"
     front.broker.authorizer = Denying((describe, Resource.TRANSACTIONAL_ID, "t"))
     assert wire.ask(find("t", 1), 3).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -328,7 +326,7 @@ def test_large_groups_share_no_look_up(front: Front, monkeypatch: pytest.MonkeyP
     assert Counter(queried) == {index: -(-size // 2) for index, size in sizes.items()}
 
 
-def test_only_what_may_be_deleted_is(front: Front) -> None:
+def test_only_authorized_groups_are_deleted(front: Front) -> None:
     wire = ready(front)
     front.broker.authorizer = Denying((Operation.DELETE, Resource.GROUP, "g"))
     results = wire.ask(DeleteGroupsRequest(groups_names=["g", "h"]), 2).results
@@ -338,7 +336,7 @@ def test_only_what_may_be_deleted_is(front: Front) -> None:
     ]
 
 
-# What handlers share
+# Helpers of handlers
 
 
 @pytest.mark.parametrize(
@@ -349,13 +347,13 @@ def test_only_what_may_be_deleted_is(front: Front) -> None:
         ("fe80::1:20%eth0", "/fe80:0:0:0:0:0:1:20"),
     ],
 )
-def test_addresses_are_written_as_java_writes_them(host: str, shown: str) -> None:
+def test_addresses_are_formatted_as_in_java(host: str, shown: str) -> None:
     call = call_of(11, 9)
     call.peer = Address(host, 5000)
     assert caller_of(call) == ("test", shown, 9)
 
 
-def test_a_member_that_is_gone_when_its_answer_comes_harms_nobody(front: Front) -> None:
+def test_the_response_to_a_disconnected_member_is_dropped(front: Front) -> None:
     wire = ready(front)
     first = enter(wire)
     other = front.connect()
@@ -365,6 +363,6 @@ def test_a_member_that_is_gone_when_its_answer_comes_harms_nobody(front: Front) 
     other.sock.close()
     front.serve_for_a_while()
     joined = wire.ask(join(first), 9)
-    assert (joined.generation_id, len(joined.members)) == (2, 2), "it may yet come back"
+    assert (joined.generation_id, len(joined.members)) == (2, 2), "its session has not expired"
     beat = HeartbeatRequest(group_id="g", generation_id=2, member_id=first)
     assert wire.ask(beat, 4).error_code == 0

@@ -1,4 +1,4 @@
-"""ListOffsets: the answers that Apache Kafka 4.1 gave to the same requests."""
+"""ListOffsets: the responses that Apache Kafka 4.1 gave to the same requests."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_special_times_come_with_their_versions() -> None:
             assert found(world, timestamp, version) == (answer if version >= first else unsupported)
 
 
-def test_leader_epochs_are_told_and_checked() -> None:
+def test_leader_epochs_are_returned_and_checked() -> None:
     world = world_with_times()
     world.partition_change("orders", leader=1)
     world.produce("orders", batch_of(b"a", time=T0 + 7000))
@@ -123,7 +123,7 @@ def test_errors() -> None:
     assert codes(ask(world, partition(0, -1))) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
-def test_consumers_hear_of_nothing_uncommitted() -> None:
+def test_consumers_see_committed_offsets_only() -> None:
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
     world.produce("orders", batch_of(b"a", time=T0), batch_of(b"b", time=T0 + 10))
@@ -149,7 +149,7 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
 
 
 # KIP-207
-def test_a_new_leader_that_does_not_know_what_is_committed_says_so() -> None:
+def test_a_new_leader_without_a_high_watermark_returns_offset_not_available() -> None:
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
     world.produce("orders", batch_of(b"a", time=T0))
@@ -162,7 +162,7 @@ def test_a_new_leader_that_does_not_know_what_is_committed_says_so() -> None:
     assert ask(world, partition(0, -1), replica_id=2)[0].offset == 1
 
 
-def test_a_request_that_fails_as_a_whole_tells_every_partition() -> None:
+def test_a_request_that_fails_as_a_whole_has_the_error_in_every_partition() -> None:
     request = ListOffsetsRequest(
         replica_id=-1,
         topics=[ListOffsetsRequest.Topic(name="orders", partitions=[partition(0, -1), partition(1, -1)])],

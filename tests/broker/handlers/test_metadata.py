@@ -1,4 +1,4 @@
-"""Metadata: the answers that Apache Kafka 4.1.0 gives."""
+"""Metadata: the responses of Apache Kafka 4.1.0."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def test_a_topic_with_its_partitions(broker: Any, version: int) -> None:
     assert [(one.replica_nodes, one.isr_nodes, one.offline_replicas) for one in found.partitions] == [
         ([1], [1], [])
     ] * 2
-    # What one version cannot carry is left out when it is written.
+    # Fields that a version does not have are not encoded.
     assert type(answer).decode(answer.encode(version), version).topics[0].name == "alpha"
 
 
-def test_no_topics_means_all_in_version_0_and_none_later(broker: Any) -> None:
+def test_no_topics_means_all_in_version_0_and_none_afterwards(broker: Any) -> None:
     topic(broker, "b")
     topic(broker, "a")
     assert [one.name for one in ask(broker, 0).topics] == ["a", "b"]
@@ -182,7 +182,7 @@ def test_a_first_request_makes_a_topic_and_says_unknown(broker: Any) -> None:
     assert [one.error_code for one in ask(broker, 12, "fresh").topics] == [0]
 
 
-def test_no_topic_is_made_where_that_is_switched_off() -> None:
+def test_no_topic_is_created_if_auto_creation_is_disabled() -> None:
     broker: Any = FakeBroker(auto_create_topics_enable="false")
     register(broker, 1)
     assert [one.error_code for one in ask(broker, 12, "fresh", allow_auto_topic_creation=True).topics] == [3]
@@ -223,7 +223,7 @@ def test_a_replica_in_a_lost_directory_is_offline(broker: Any) -> None:
     assert [one.offline_replicas for one in ask(broker, 12, "t").topics[0].partitions] == [[1], []]
 
 
-def test_authorized_operations_are_told_when_asked_for(broker: Any) -> None:
+def test_authorized_operations_are_included_on_request(broker: Any) -> None:
     topic(broker, "t")
     answer = ask(
         broker,
@@ -253,7 +253,7 @@ def test_topics_that_may_not_be_seen(broker: Any) -> None:
     assert (by_id.name, by_id.error_code) == (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def test_topics_that_may_not_be_made(broker: Any) -> None:
+def test_topics_that_may_not_be_created(broker: Any) -> None:
     broker.authorizer = Denying(
         (Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME), (Operation.CREATE, Resource.TOPIC, "fresh")
     )

@@ -1,4 +1,4 @@
-"""The APIs of offsets, asked over a connection; what offsets do is tested with the coordinator."""
+"""The offset APIs over a connection; the behaviour of offsets is tested with the coordinator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def front(monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
 
 
 def ready(front: Front) -> Wire:
-    """A connection to a broker that coordinates, with the topics t (4 partitions) and u (1)."""
+    """A connection to a coordinator, with the topics t (4 partitions) and u (1)."""
     wire = front.connect()
     for name, partitions in (("t", 4), ("u", 1)):
         make_topic(wire, name, partitions)
@@ -126,7 +126,7 @@ def told(holder: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-def test_a_commit_comes_back_in_every_version(front: Front, version: int) -> None:
+def test_a_commit_is_fetched_in_every_version(front: Front, version: int) -> None:
     wire = ready(front)
     answer = wire.ask(commit({"t": {0: 5, 1: 6}}, text="hello"), version)
     assert codes(answer) == [("t", {0: NONE, 1: NONE})]
@@ -139,7 +139,7 @@ def test_a_commit_comes_back_in_every_version(front: Front, version: int) -> Non
         assert (group.group_id, group.error_code, told(group)) == ("g", 0, {"t": {0: 5}})
 
 
-def test_what_does_not_exist_is_refused_beside_what_does(front: Front) -> None:
+def test_unknown_partitions_are_refused_and_others_committed(front: Front) -> None:
     wire = ready(front)
     answer = wire.ask(commit({"nowhere": {0: 1}, "t": {0: 5, 9: 1}, "u": {0: 6}}), 9)
     assert codes(answer) == [("nowhere", {0: UNKNOWN}), ("t", {9: UNKNOWN, 0: NONE}), ("u", {0: NONE})]
@@ -149,7 +149,7 @@ def test_what_does_not_exist_is_refused_beside_what_does(front: Front) -> None:
     assert told(wire.ask(fetch(None), 7)) == {"t": {0: 5}, "u": {0: 6}}
 
 
-def test_several_groups_are_asked_about_at_once(front: Front) -> None:
+def test_several_groups_are_fetched_at_once(front: Front) -> None:
     wire = ready(front)
     wire.ask(commit({"t": {0: 5}}), 9)
     wire.ask(commit({"u": {0: 6}}, "h"), 9)
@@ -275,7 +275,7 @@ def txn(topics: dict[str, dict[int, int]], group: str = "g", **more: Any) -> Txn
     )
 
 
-def test_offsets_of_a_transaction_that_nobody_began_are_refused(front: Front) -> None:
+def test_offsets_of_an_unknown_transaction_are_refused(front: Front) -> None:
     wire = ready(front)
     answer = wire.ask(txn({"nowhere": {0: 1}, "t": {0: 5}}), 3)
     refused = codes(answer)
@@ -286,7 +286,7 @@ def test_offsets_of_a_transaction_that_nobody_began_are_refused(front: Front) ->
 
 
 @pytest.mark.parametrize(
-    ("code", "version", "as_told"),
+    ("code", "version", "reported"),
     [
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
@@ -297,11 +297,11 @@ def test_offsets_of_a_transaction_that_nobody_began_are_refused(front: Front) ->
         (ErrorCode.PRODUCER_FENCED, 0, ErrorCode.PRODUCER_FENCED),
     ],
 )
-def test_older_producers_hear_codes_that_they_know(code: ErrorCode, version: int, as_told: ErrorCode) -> None:
-    assert txn_offset_commit._for_version(code, version) is as_told
+def test_older_producers_get_codes_that_they_know(code: ErrorCode, version: int, reported: ErrorCode) -> None:
+    assert txn_offset_commit._for_version(code, version) is reported
 
 
-# Who may
+# Authorization
 
 
 def test_a_group_that_must_not_be_read_is_not_committed_to(front: Front) -> None:
@@ -343,10 +343,12 @@ def test_a_transactional_id_that_must_not_be_used(front: Front) -> None:
     assert codes(wire.ask(txn({"t": {0: 5}}), 5)) == [("t", {0: refused})]
 
 
-# A fault of ours
+# Internal errors
 
 
-def test_a_fault_inside_is_told_in_every_version(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_returned_in_every_version(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wire = ready(front)
 
     def broken(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Produce: every answer that Apache Kafka 4.1 gives to the same request (recorded from it)."""
+"""Produce: the responses that Apache Kafka 4.1 gave to the same requests (recorded)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def world_with_topics() -> World:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("acks", [1, -1])
-def test_records_are_written_and_told_where(version: int, acks: int) -> None:
+def test_records_are_appended_and_their_offsets_returned(version: int, acks: int) -> None:
     world = world_with_topics()
     answers = world.produce("orders", batch_of(b"a", b"b"), batch_of(b"c"), acks=acks, version=version)
     assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (0, 2)]
@@ -68,7 +68,7 @@ def test_records_are_written_and_told_where(version: int, acks: int) -> None:
     assert values_in(found) == [(0, b"a"), (1, b"b"), (2, b"c")]
 
 
-def test_acks_0_is_not_answered() -> None:
+def test_acks_0_gets_no_response() -> None:
     world = world_with_topics()
     assert world.ask(produce, produce_request("orders", {0: batch_of(b"a")}, acks=0), 12) is None
     assert world.log("orders").end_offset == 1
@@ -86,7 +86,7 @@ def test_acks_of_another_number_are_refused() -> None:
     assert world.log("orders").end_offset == 0
 
 
-# What Apache Kafka 4.1.0 answers: code, log start offset, message.
+# Apache Kafka 4.1.0's response: code, log start offset, message.
 BAD_BATCHES: dict[str, tuple[Any, ErrorCode, int, str | None]] = {
     "bad crc": (patched(30, b"\xff"), ErrorCode.CORRUPT_MESSAGE, -1, None),
     "no records": (b"", ErrorCode.INVALID_RECORD, -1, None),
@@ -172,7 +172,7 @@ def test_zstd_needs_version_7() -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_codec_is_kept_as_it_comes(codec: Codec) -> None:
+def test_every_codec_is_stored_unchanged(codec: Codec) -> None:
     world = world_with_topics()
     batch = batch_of(*[b"value" * 10] * 5, codec=codec)
     assert codes(world.produce("orders", batch)) == [ErrorCode.NONE]
@@ -208,7 +208,7 @@ def test_topics_and_partitions_that_are_not_there(version: int) -> None:
         assert codes(answers) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_request_with_many_partitions_answers_each() -> None:
+def test_a_request_with_many_partitions_gets_a_result_for_each() -> None:
     world = world_with_topics()
     request = produce_request("orders", {0: batch_of(b"a"), 1: patched(30, b"\xff"), 7: batch_of(b"a")})
     request.topic_data += produce_request("table", {0: batch_of(b"a", key=b"k")}).topic_data
@@ -245,7 +245,7 @@ def test_the_metadata_log_is_no_topic() -> None:
     ]
 
 
-def test_what_is_not_allowed_is_refused_topic_by_topic() -> None:
+def test_unauthorized_topics_are_refused_individually() -> None:
     world = world_with_topics()
     world.authorizer = Forbid((Operation.WRITE, Resource.TOPIC, "orders"))
     assert codes(world.produce("orders", batch_of(b"a"))) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -253,7 +253,7 @@ def test_what_is_not_allowed_is_refused_topic_by_topic() -> None:
 
 
 # KIP-951
-def test_the_wrong_broker_tells_who_leads() -> None:
+def test_the_wrong_broker_returns_the_current_leader() -> None:
     world = World()
     world.topic("orders", replicas=[1, 2], leader=2)
     request = produce_request("orders", {0: batch_of(b"a")})
@@ -301,7 +301,7 @@ def test_a_producer_that_is_gone_is_not_waited_for() -> None:
 def test_a_produce_with_a_fault_while_it_waits_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F5: the client of a delayed produce that failed waited for ever."""
+    """F5: the client of a delayed produce that failed never got a response."""
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
     waiting = world.ask(produce, produce_request("orders", {0: batch_of(b"a")}, acks=-1), 12)
@@ -364,13 +364,13 @@ def test_offsets_are_dense_and_duplicates_keep_theirs() -> None:
     assert values_in(found) == list(enumerate([b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]))
 
 
-def test_a_duplicate_is_answered_with_its_time() -> None:
+def test_a_duplicate_gets_its_original_timestamp() -> None:
     world = world_with_topics()
     answers = world.produce("orders", sequence(b"a", first=0), sequence(b"a", first=0))
     assert [one.log_append_time_ms for one in answers] == [-1, T0]
 
 
-# Transactions: the coordinator's word comes between check and append (KIP-890)
+# Transactions: writes are verified with the coordinator before the append (KIP-890)
 
 
 class Coordinator:
@@ -411,7 +411,7 @@ def test_without_a_coordinator_the_client_tries_again() -> None:
     assert world.log("orders").end_offset == 0
 
 
-def test_the_append_waits_for_the_coordinators_word() -> None:
+def test_the_append_waits_for_the_verification() -> None:
     world = world_with_topics()
     world.replicas.verifier = coordinator = Coordinator()
     request = transactional()
@@ -425,14 +425,14 @@ def test_the_append_waits_for_the_coordinators_word() -> None:
     coordinator.answers[0].set({TopicPartition("orders", 0): ErrorCode.NONE})
     answer = result_of(waiting, 12).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (0, 0)
-    # The next batch of the transaction needs no word: the log knows it.
+    # The next batch of the transaction needs no verification: the log knows it.
     result_of(world.ask(produce, transactional(base_sequence=1), 12), 12)
     assert len(coordinator.asked) == 1
     assert world.log("orders").end_offset == 2
     assert world.log("orders").last_stable_offset == 0
 
 
-def test_a_coordinators_refusal_is_told() -> None:
+def test_a_failed_verification_is_returned() -> None:
     world = world_with_topics()
     world.replicas.verifier = coordinator = Coordinator()
     for code, told in (
@@ -447,7 +447,7 @@ def test_a_coordinators_refusal_is_told() -> None:
     assert world.log("orders").end_offset == 0
 
 
-def test_one_producer_a_transactional_request() -> None:
+def test_a_transactional_request_has_one_producer() -> None:
     world = world_with_topics()
     request = transactional()
     other = batch_of(b"a", transactional=True, producer_id=6, producer_epoch=0, base_sequence=0)

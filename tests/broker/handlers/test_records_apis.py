@@ -65,12 +65,12 @@ def world_with_records(**fields: Any) -> World:
 def test_records_before_an_offset_go(version: int) -> None:
     world = world_with_records()
     assert delete(world, 2, version) == (ErrorCode.NONE, 2)
-    assert delete(world, 1, version) == (ErrorCode.NONE, 2)  # gone already
+    assert delete(world, 1, version) == (ErrorCode.NONE, 2)  # deleted already
     assert world.log("orders").log_start_offset == 2
     assert delete(world, -1, version) == (ErrorCode.NONE, 4)
 
 
-def test_what_cannot_be_deleted() -> None:
+def test_records_that_cannot_be_deleted() -> None:
     world = world_with_records()
     world.topic("table", cleanup_policy="compact")
     world.topic("__consumer_offsets")
@@ -95,7 +95,7 @@ def fetched(world: World, start: int) -> None:
     world.replicas.room.changed(hosted)
 
 
-def test_the_answer_waits_for_every_live_replica() -> None:
+def test_the_response_waits_for_every_live_replica() -> None:
     world = replicated()
     waiting = world.ask(delete_records, deletion({0: 3}), 2)
     world.tick()
@@ -114,7 +114,7 @@ def test_a_replica_that_does_not_follow_times_the_request_out() -> None:
     assert (one.error_code, one.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
 
 
-def test_a_leader_that_steps_down_cannot_tell() -> None:
+def test_a_leader_that_steps_down_returns_an_error() -> None:
     world = replicated()
     waiting = world.ask(delete_records, deletion({0: 3}), 2)
     world.partition_change("orders", leader=2)
@@ -205,7 +205,7 @@ def test_folders_with_their_partitions(version: int) -> None:
         assert 0 < first.usable_bytes <= first.total_bytes
 
 
-def test_only_what_was_asked_for() -> None:
+def test_only_requested_partitions_are_described() -> None:
     world = World()
     world.topic("orders", 2)
     world.topic("other")
@@ -239,7 +239,7 @@ def producers(world: World, topic: str = "orders", index: int = 0) -> Any:
     return world.ask(describe_producers, request, 0).topics[0].partitions[0]
 
 
-def test_who_writes_to_a_partition() -> None:
+def test_active_producers_of_a_partition() -> None:
     world = World()
     world.topic("orders")
     world.produce(
@@ -259,7 +259,7 @@ def test_who_writes_to_a_partition() -> None:
     assert (open_one.producer_id, open_one.current_txn_start_offset) == (5, 2)
 
 
-def test_producers_of_partitions_that_cannot_be_told() -> None:
+def test_producers_of_unknown_or_unauthorized_partitions() -> None:
     world = World()
     world.topic("orders")
     answer = producers(world, "nothing")
@@ -323,7 +323,7 @@ def test_transactional_ids_are_checked() -> None:
     assert refused(world, None, producer_id=5) is ErrorCode.INVALID_REQUEST
 
 
-def test_who_may_have_an_id() -> None:
+def test_authorization_of_producer_ids() -> None:
     world = World()
     world.authorizer = Forbid(
         (Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME),

@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions, DeleteTopics: what the broker decides before the controller is asked."""
+"""CreateTopics, CreatePartitions, DeleteTopics: what the broker decides before it forwards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(broker: Any, *names: str, version: int = 7) -> Any:
     return settled(create_topics.handle(broker, request, call_of(19, version))).topics
 
 
-def test_topics_are_made_by_the_controller(broker: Any) -> None:
+def test_topics_are_created_by_the_controller(broker: Any) -> None:
     """M-A2"""
     assert [(one.name, one.error_code) for one in create(broker, "a", "b")] == [("a", 0), ("b", 0)]
     ((request, version, principal),) = broker.metadata.asked
@@ -58,7 +58,7 @@ def test_a_name_twice_and_the_metadata_log_are_refused(broker: Any) -> None:
     assert create(broker) == []
 
 
-def test_who_may_not_make_topics_or_see_their_options(broker: Any) -> None:
+def test_unauthorized_creation_and_hidden_configs(broker: Any) -> None:
     broker.authorizer = Denying(
         (Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME),
         (Operation.CREATE, Resource.TOPIC, "no"),
@@ -136,7 +136,7 @@ def test_topics_are_deleted_by_name(broker: Any) -> None:
         ("dup", ZERO_UUID): (42, "Duplicate topic name."),
     }
     ((request, version, _),) = broker.metadata.asked
-    # By id, so that a topic made anew under the same name meanwhile stays.
+    # By id, so that a topic recreated under the same name is kept.
     assert [(one.name, one.topic_id) for one in request.topics] == [(None, known)]
     assert version == 6
 
@@ -179,7 +179,7 @@ def test_deletion_may_be_switched_off() -> None:
     assert [(one.name, one.error_code) for one in answer.responses] == [("a", 73)]
 
 
-def test_who_may_not_delete_learns_no_more_than_they_may_see(broker: Any) -> None:
+def test_a_denied_deletion_reveals_nothing(broker: Any) -> None:
     hidden, seen = topic(broker, "hidden"), topic(broker, "seen")
     broker.authorizer = Denying(
         (Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME),

@@ -1,4 +1,4 @@
-"""The APIs of transactions: who may ask, shapes of answers, several at once."""
+"""The transaction APIs: authorization, responses, batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITE_SHOP = (Operation.WRITE, Resource.TRANSACTIONAL_ID, "shop")
 def as_broker(
     world: TxnWorld, *rows: tuple[str, int, int, bool, dict[str, list[int]]], version: int = 5
 ) -> Any:
-    """Several transactions: id, producer id, epoch, only to verify, partitions by topic."""
+    """Several transactions: id, producer id, epoch, verify only, partitions by topic."""
     request = AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnRequest.Transaction(
@@ -78,7 +78,7 @@ def test_two_phase_commit_is_refused() -> None:
     assert allowed.known().timeout_ms == 2**31 - 1
 
 
-def test_who_may_do_what() -> None:
+def test_authorization_of_transaction_apis() -> None:
     world = TxnWorld()
     world.init()
     world.authorizer = Forbid(WRITE_SHOP)
@@ -95,7 +95,7 @@ def test_who_may_do_what() -> None:
     assert world.add(0, topic="secret") == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
-def test_only_the_cluster_writes_markers_and_asks_for_others() -> None:
+def test_only_brokers_write_markers_and_verify_for_others() -> None:
     world = TxnWorld()
     action = (Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
     alter = (Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
@@ -111,7 +111,7 @@ def test_only_the_cluster_writes_markers_and_asks_for_others() -> None:
     assert world.marker(ABORT, 0).markers[0].topics[0].partitions[0].error_code == 0
 
 
-def test_one_partition_that_cannot_be_added_stops_all() -> None:
+def test_one_invalid_partition_fails_the_transaction() -> None:
     world = TxnWorld()
     world.init()
     assert world.add(0, 9) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -122,7 +122,7 @@ def test_one_partition_that_cannot_be_added_stops_all() -> None:
     assert world.state() == "Empty"
 
 
-def test_brokers_ask_for_several_transactions_at_once() -> None:
+def test_brokers_verify_several_transactions_at_once() -> None:
     world = TxnWorld()
     world.init("a")
     world.init("b")
@@ -181,7 +181,7 @@ def test_listing() -> None:
     assert world.listed(transactional_id_pattern="(").error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_nothing_is_listed_while_a_coordinator_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_fails_while_a_coordinator_is_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     world = TxnWorld()
     world.init()
     monkeypatch.setattr(type(world.transactions.shards), "is_loading", True)

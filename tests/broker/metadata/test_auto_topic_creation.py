@@ -1,4 +1,4 @@
-"""Topics that come into being by being asked for."""
+"""Automatic creation of topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.worlds.front_world import FakeBroker, call_of, node_of
 CALL = call_of(3, 12)
 
 
-def test_one_creation_at_a_time() -> None:
+def test_a_topic_is_requested_once_at_a_time() -> None:
     broker: Any = FakeBroker()
     promise: Promise[Any] = Promise()
     broker.metadata.answers[CreateTopicsRequest] = promise
@@ -25,7 +25,7 @@ def test_one_creation_at_a_time() -> None:
         assert topics.create(["a"], CALL) == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert len(broker.metadata.asked) == 1
     promise.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
-    # After a failure the next request tries again.
+    # After a failure the next request retries.
     topics.create(["a"], CALL)
     assert len(broker.metadata.asked) == 2
 
@@ -41,7 +41,7 @@ def test_a_refusal_by_the_controller_is_logged(caplog: pytest.LogCaptureFixture)
     assert "not here" in caplog.text
 
 
-def test_a_coordinators_topic_that_is_refused_is_told_once_with_what_to_do(
+def test_a_refused_coordinator_topic_is_logged_once_with_advice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker: Any = FakeBroker()
@@ -60,7 +60,7 @@ def test_a_coordinators_topic_that_is_refused_is_told_once_with_what_to_do(
     )
 
 
-def test_what_topics_are_made_with() -> None:
+def test_settings_of_created_topics() -> None:
     settings = node_of(num_partitions="4", default_replication_factor="1").settings
     plain = creatable_topic("a", settings)
     assert (plain.num_partitions, plain.replication_factor, plain.configs) == (4, 1, [])

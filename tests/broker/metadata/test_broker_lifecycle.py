@@ -1,4 +1,4 @@
-"""A broker's life in its cluster, step by step, with a clock that the test moves."""
+"""The broker lifecycle, step by step, with a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))
 
 
 class Life:
-    """A lifecycle, and what it asked; answers are given by hand."""
+    """A lifecycle and its requests; tests provide the responses."""
 
     def __init__(self, **overrides: Any) -> None:
         self.now_ns = 0
@@ -121,7 +121,7 @@ def test_from_registration_to_running() -> None:
     assert len(life.asked) == asked + 1
 
 
-def test_what_fails_is_tried_again_after_twice_the_time() -> None:
+def test_failures_are_retried_with_exponential_backoff() -> None:
     life = Life()
     life.start()
     for delay_ms in (100, 200, 400):
@@ -167,7 +167,7 @@ def test_a_controlled_shutdown_waits_for_the_controller() -> None:
     assert len(life.asked) == asked
 
 
-def test_a_broker_that_is_registered_no_more_goes_at_once() -> None:
+def test_a_broker_without_registration_shuts_down_at_once() -> None:
     life = Life()
     life.run_up()
     removed = life.life.shut_down()
@@ -176,7 +176,7 @@ def test_a_broker_that_is_registered_no_more_goes_at_once() -> None:
     assert removed.done
 
 
-def test_a_shutdown_follows_a_heartbeat_that_is_under_way() -> None:
+def test_a_shutdown_follows_a_heartbeat_in_flight() -> None:
     life = Life()
     life.run_up()
     life.pass_ms(2_000)
@@ -189,18 +189,18 @@ def test_a_shutdown_follows_a_heartbeat_that_is_under_way() -> None:
     assert removed.done
 
 
-def test_a_broker_that_never_ran_goes_at_once() -> None:
+def test_a_broker_that_never_ran_shuts_down_at_once() -> None:
     life = Life()
     assert life.life.shut_down().done
     life = Life()
     life.start()
     assert life.life.shut_down().done
-    # An answer that comes afterwards changes nothing.
+    # A late response changes nothing.
     life.register()
     assert life.life.state is State.SHUTTING_DOWN
 
 
-def test_a_failed_directory_is_told_at_once() -> None:
+def test_a_failed_directory_is_reported_at_once() -> None:
     """M-E5"""
     life = Life()
     life.run_up()

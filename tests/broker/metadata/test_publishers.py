@@ -1,4 +1,4 @@
-"""Who acts on committed metadata in a broker, and in which order."""
+"""The metadata publishers of a broker, and their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODE_ID = 1
 
 
 class Part:
-    """Notes that it was called."""
+    """Records its calls."""
 
     def __init__(self, name: str, called: list[str]) -> None:
         self._name = name
@@ -27,7 +27,7 @@ class Part:
 
 
 class PartsOnly:
-    """As much of a broker as publishers see; a controller has neither replicas nor coordinators."""
+    """The parts of a broker that publishers use; a controller has neither replicas nor coordinators."""
 
     def __init__(self, *, is_broker: bool) -> None:
         self.called: list[str] = []

@@ -1,4 +1,4 @@
-"""The bounds of the metrics page: whoever reaches its port must not take descriptors from clients."""
+"""The limits of the metrics endpoint: its connections must not take descriptors from clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEER = Address("127.0.0.1", 5)
 
 
 class Line:
-    """A connection that notes what is done with it."""
+    """A connection that records its calls."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -62,7 +62,7 @@ def test_a_silent_visitor_is_closed_at_its_deadline() -> None:
     assert line.is_closed
 
 
-def test_no_more_visitors_than_the_page_has_room_for() -> None:
+def test_connections_to_the_metrics_endpoint_are_bounded() -> None:
     """F8: they took descriptors from clients."""
     visits = Visits()
     known = [visits.visit() for _ in range(MAX_CONNECTIONS)]
@@ -71,10 +71,10 @@ def test_no_more_visitors_than_the_page_has_room_for() -> None:
     handler, _ = known[0]
     handler.closed(CloseReason.PEER, None)
     assert visits.visit() is not None
-    assert len(visits.timers) == MAX_CONNECTIONS, "who has left has no deadline any more"
+    assert len(visits.timers) == MAX_CONNECTIONS, "a closed connection has no deadline"
 
 
-def test_a_head_without_an_end_is_refused() -> None:
+def test_a_header_without_an_end_is_refused() -> None:
     visits = Visits()
     visited = visits.visit()
     assert visited is not None
@@ -85,7 +85,7 @@ def test_a_head_without_an_end_is_refused() -> None:
     assert line.sent == b""
 
 
-def test_a_visitor_who_asks_is_answered() -> None:
+def test_a_request_gets_a_response() -> None:
     visits = Visits()
     visited = visits.visit()
     assert visited is not None

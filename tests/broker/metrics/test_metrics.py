@@ -1,4 +1,4 @@
-"""What is counted, and how Prometheus reads it."""
+"""Counters, gauges, and the text for Prometheus."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_requests_are_counted_by_api_and_time() -> None:
     assert 'barnabas_request_seconds_bucket{api="Produce",le="+Inf"} 4' in lines
     assert 'barnabas_request_errors_total{api="Produce"} 1' in lines
     assert produce.buckets[LATENCY_BUCKETS - 1] == 1
-    # An API that nobody has used yet is not shown.
+    # An unused API is not shown.
     metrics.requests(api_named("Fetch"))
     assert "Fetch" not in metrics.text()
 
 
-def test_gauges_are_read_when_somebody_looks() -> None:
+def test_gauges_are_read_on_request() -> None:
     metrics, values = Metrics(), [1.5]
     metrics.gauge("things", "how many things", lambda: values[0])
     assert "barnabas_things 1.5" in metrics.text()

@@ -11,10 +11,9 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.dispatch import Dispatch
-from barnabas.broker.network.request_context import CloseConnectionError
+from barnabas.broker.network.request_context import CloseConnectionError, Deferred
 from barnabas.broker.network.request_steps import RequestWork
 from barnabas.broker.network.routes import Route
-from barnabas.broker.quotas.client_quotas import Unlimited
 from barnabas.broker.security.authorizer import AllowEverything
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.frame import read_response, write_request
@@ -27,6 +26,7 @@ from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
+from tests.broker.no_quotas import Unlimited
 from tests.broker.worlds.front_world import call_of
 
 
@@ -347,6 +347,23 @@ def test_the_short_way_is_told_where_the_message_starts() -> None:
         desk.connection.sent = b""
         desk.serve(METADATA, version)
         assert desk.answer(version) == EMPTY_METADATA
+
+
+def test_the_short_way_may_answer_later() -> None:
+    """The connection takes no further request until the promise is kept, or broken."""
+    for kept in (True, False):
+        promise: Promise[Message] = Promise()
+        desk = Desk(
+            "DescribeCluster", lambda *_: None, quick=lambda *_, promise=promise: Deferred(CLUSTER, promise)
+        )
+        desk.serve(CLUSTER, 0)
+        assert (desk.connection.sent, desk.connection.waits) == (b"", 1)
+        if kept:
+            promise.set(cluster_answer())
+        else:
+            promise.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+        assert desk.answer(0).error_code == (ErrorCode.NONE if kept else ErrorCode.NOT_CONTROLLER)
+        assert desk.connection.waits == 0
 
 
 def test_an_error_on_the_short_way_is_refused_like_any_other() -> None:

@@ -1,4 +1,4 @@
-"""Whose quota holds, how rates are reckoned, and for how long who is over its quota is to be silent."""
+"""Which quota applies, how rates are computed, and throttle times."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def test_a_first_burst_is_spread_over_the_whole_window() -> None:
     assert rate.measure(5) == pytest.approx(100), "ten seconds, not none"
     assert rate.measure(10_005) == pytest.approx(100)
     assert rate.measure(11_004) == pytest.approx(1000 / 10.999)
-    assert rate.measure(11_005) == 0, "it is forgotten after eleven"
+    assert rate.measure(11_005) == 0, "it expires after eleven"
 
 
-def test_samples_leave_one_by_one() -> None:
+def test_samples_expire_one_by_one() -> None:
     rate = Rate(WINDOW)
     for second in range(20):
         rate.record(50, second * 1000)
@@ -47,7 +47,7 @@ def test_samples_leave_one_by_one() -> None:
     assert rate.measure(19_999) == pytest.approx(11 * 50 / 10.999)
 
 
-def test_what_did_not_come_after_all_does_not_count() -> None:
+def test_undone_amounts_do_not_count() -> None:
     rate = Rate(WINDOW)
     rate.record(1000, 0)
     rate.record(-1000, 0)
@@ -66,7 +66,7 @@ def test_the_wait_brings_the_rate_down_to_the_bound(
     assert throttle_ms(rate, bound, 0, most_ms) == wait_ms
 
 
-# Whose quota -----------------------------------------------------------------------------------------------
+# Precedence -----------------------------------------------------------------------------------------------
 
 
 def quota(key: str, value: float | None, **entity: str | None) -> ClientQuotaRecord:
@@ -133,7 +133,7 @@ def test_each_kind_of_quota_is_looked_for_by_itself() -> None:
     assert limits.received(0, 1000) > 0
 
 
-def test_who_has_no_quota_is_not_limited() -> None:
+def test_clients_without_a_quota_are_not_limited() -> None:
     made = quotas(quota(PRODUCE, 1.0, user="somebody"), quota(REQUEST, 1.0, client_id="else"))
     assert made.is_set
     assert made.limits_of(context()) is None
@@ -141,7 +141,7 @@ def test_who_has_no_quota_is_not_limited() -> None:
     assert only_produce is not None
     assert (only_produce.max_fetch_bytes, only_produce.fetched(10**9)) == (NO_LIMIT, 0)
     assert only_produce.worked(10**12) == 0
-    assert only_produce.received(3, 10**9) == 0, "only what is produced counts"
+    assert only_produce.received(3, 10**9) == 0, "only produced bytes count"
 
 
 def test_a_user_s_clients_share_its_quota_and_client_ids_have_one_each() -> None:
@@ -151,7 +151,7 @@ def test_a_user_s_clients_share_its_quota_and_client_ids_have_one_each() -> None
     each = quotas(quota(PRODUCE, 100.0, client_id=None))
     assert received(each, context("u", "a"), 1000) == 0
     assert received(each, context("u", "b"), 1000) == 0
-    assert received(each, context("v", "b"), 1000) == 10_000, "whoever uses that client id"
+    assert received(each, context("v", "b"), 1000) == 10_000, "all users of that client id"
 
 
 def received(made: ClientQuotas, connection: RequestContext, size: int) -> int:
@@ -160,7 +160,7 @@ def received(made: ClientQuotas, connection: RequestContext, size: int) -> int:
     return limits.received(0, size)
 
 
-def test_a_new_bound_holds_at_once_for_what_was_used_before() -> None:
+def test_a_new_quota_applies_to_earlier_usage_at_once() -> None:
     started = image_with(quota(PRODUCE, 1000.0, user="u"))
     made = ClientQuotas(node_of().settings, HandClock())
     assert not made.is_set
@@ -180,7 +180,7 @@ def test_quotas_that_others_hold_to_are_not_ours() -> None:
 
 
 def test_the_loop_s_time_is_limited_by_a_sample_at_most() -> None:
-    """KIP-124: percent of one thread; nobody waits longer than one sample for it."""
+    """KIP-124: percent of one thread; the throttle time is at most one sample."""
     limits = quotas(quota(REQUEST, 1.0, user="u")).limits_of(context())
     assert limits is not None
     assert limits.worked(100_000_000) == 0, "a tenth of a second in ten is one percent"
@@ -212,7 +212,7 @@ def test_a_fetch_over_quota_gives_nothing_and_changes_no_session() -> None:
     world.quotas = made
     first = world.fetch(fetch_request("t", {0: 0}, session_epoch=0))
     assert first.throttle_time_ms == 0
-    assert values_in(partition_answers(first)["t", 0]) == [(0, record)], "what the quota gives in one window"
+    assert values_in(partition_answers(first)["t", 0]) == [(0, record)], "the quota of one window"
     assert first.session_id
     again = fetch_request("t", {}, session_id=first.session_id, session_epoch=1)
     over = world.fetch(again)
@@ -224,7 +224,7 @@ def test_a_fetch_over_quota_gives_nothing_and_changes_no_session() -> None:
 
 
 def test_a_refused_fetch_does_not_count_against_the_quota() -> None:
-    """What was not sent was not used: who waits as told gets its records then, however often it was refused."""
+    """A response that was not sent does not count: after the throttle time the client gets its records."""
     limited = quotas(quota(FETCH, 100, user="u"))
     limits = limited.limits_of(context())
     assert limits is not None
@@ -234,16 +234,16 @@ def test_a_refused_fetch_does_not_count_against_the_quota() -> None:
     assert [limits.fetched(500) for _ in range(5)] == [first] * 5
 
 
-def test_who_comes_under_ever_new_names_takes_no_more_than_so_many_rates(
+def test_rates_of_ever_new_client_ids_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """F7: every client id had a rate of its own, and to look for quiet ones cost more with each of them."""
+    """F7: every client id had its own rate, and the search for idle ones cost more with each of them."""
     monkeypatch.setattr(quotas_module, "MAX_CLIENTS", 10)
     limited = quotas(quota(PRODUCE, 100, client_id=None))
     for number in range(1_000):
         assert limited.limits_of(context(client_id=f"c{number}")) is not None
     assert len(limited._rates) == 11
-    # Those who came too late share a rate.
+    # Clients beyond the limit share a rate.
     late = limited.limits_of(context(client_id="late"))
     later = limited.limits_of(context(client_id="later"))
     assert late is not None
@@ -253,7 +253,7 @@ def test_who_comes_under_ever_new_names_takes_no_more_than_so_many_rates(
 
 
 def test_a_long_client_id_is_remembered_by_its_hash() -> None:
-    """F7: client ids have up to 32 kB, and thousands of them are remembered."""
+    """F7: client ids have up to 32 kB, and thousands of them were kept."""
     limited = quotas(quota(PRODUCE, 100, client_id=None))
     for number in range(20):
         assert limited.limits_of(context(client_id=f"{number:05}" + "x" * 30_000)) is not None

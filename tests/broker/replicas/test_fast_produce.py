@@ -11,10 +11,12 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.batch.compression import Codec
 from barnabas.broker.handlers import produce
+from barnabas.broker.network.request_context import Deferred
 from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.names import TopicPartition
 from tests.broker.worlds.data_world import Forbid, World, batch_of, produce_request
 
 VERSIONS = range(3, 14)
@@ -25,7 +27,9 @@ def world_with_topics() -> World:
     world.topic("orders", 2)
     world.topic("table", cleanup_policy="compact")
     world.topic("__consumer_offsets")
-    world.topic("replicated", replicas=[1, 2], isr=[1])
+    world.topic("replicated", replicas=[1, 2])
+    world.topic("alone", replicas=[1, 2], isr=[1])
+    world.topic("too few", replicas=[1, 2], isr=[1], min_insync_replicas="2")
     world.topic("flushed", flush_messages="1")
     world.topic("elsewhere", replicas=[2], leader=2)
     return world
@@ -44,6 +48,7 @@ def request_of(
 def by_quick(world: World, request: ProduceRequest, version: int, tail: bytes = b"") -> bytes | None:
     frame = memoryview(bytearray(b"head" + request.encode(version) + tail))
     pieces = produce.quick(world, frame, 4, world.context(0, version))  # type: ignore[arg-type]  # the test's broker
+    assert not isinstance(pieces, Deferred)
     return None if pieces is None else b"".join(pieces)  # type: ignore[arg-type]  # no slices
 
 
@@ -94,6 +99,81 @@ def test_a_refused_record_is_told_in_the_same_words() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_followers_that_nobody_waits_for_do_not_change_the_way(version: int) -> None:
+    """acks=1 waits for no follower; acks=all not if the ISR is the leader alone, or is refused at once."""
+    quick, usual = world_with_topics(), world_with_topics()
+    for topic, acks in (("replicated", 1), ("alone", 1), ("alone", -1), ("too few", 1), ("too few", -1)):
+        request = request_of(quick, version, topic, batch_of(b"a"), acks=acks)
+        assert by_quick(quick, request, version) == by_handle(usual, request, version)
+    for topic in ("replicated", "alone", "too few"):
+        logs = [world.log(topic) for world in (quick, usual)]
+        assert [log.end_offset for log in logs] == [2 if topic == "alone" else 1] * 2
+        assert logs[0].high_watermark == logs[1].high_watermark
+    assert quick.log("replicated").high_watermark == 0
+    assert quick.log("alone").high_watermark == 2
+
+
+def deferred(world: World, request: ProduceRequest, version: int) -> list[bytes]:
+    """Where the bytes will be that a request by the short way is answered with."""
+    frame = memoryview(bytearray(request.encode(version)))
+    answered: list[bytes] = []
+    found = produce.quick(world, frame, 0, world.context(0, version))  # type: ignore[arg-type]  # the test's broker
+    assert isinstance(found, Deferred)
+    found.answer.then(
+        lambda answer: answered.append(answer.encode(version)), lambda error: pytest.fail(str(error))
+    )
+    return answered
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_must_wait_is_appended_and_waits_in_the_purgatory(version: int) -> None:
+    quick, usual = world_with_topics(), world_with_topics()
+    request = request_of(quick, version, "replicated", batch_of(b"a", b"b"), acks=-1)
+    answers = [deferred(quick, request, version)]
+    wire = ProduceRequest.decode(bytearray(request.encode(version)), version)
+    promise = produce.handle(usual, wire, usual.context(0, version))  # type: ignore[arg-type]  # the test's broker
+    assert isinstance(promise, Promise)
+    answers.append([])
+    promise.then(
+        lambda answer: answers[1].append(answer.encode(version)), lambda error: pytest.fail(str(error))
+    )
+    for world in (quick, usual):
+        world.tick()
+        assert answers == [[], []]
+        assert (world.log("replicated").end_offset, world.log("replicated").high_watermark) == (2, 0)
+    for world in (quick, usual):
+        hosted = world.replicas.partitions[TopicPartition("replicated", 0)]
+        follower = hosted.follower(2, knows_epoch=True)
+        now_ns = world.clock.monotonic_ns()
+        assert hosted.follower_fetched(follower, 2, log_start_offset=0, broker_epoch=100, now_ns=now_ns)
+        world.replicas.room.changed(hosted)
+        world.tick()
+        assert world.log("replicated").high_watermark == 2
+    assert len(answers[0]) == 1
+    assert answers[0] == answers[1]
+
+
+def test_a_flush_is_waited_for() -> None:
+    world = world_with_topics()
+    answered = deferred(world, request_of(world, 12, "flushed", batch_of(b"a")), 12)
+    world.tick()
+    assert answered == []
+    world.work()
+    world.tick()
+    assert len(answered) == 1
+    assert world.log("flushed").high_watermark == 1
+
+
+def test_what_waits_too_long_is_answered_that_it_did() -> None:
+    world = world_with_topics()
+    request = request_of(world, 12, "replicated", batch_of(b"a"), acks=-1, timeout_ms=700)
+    answered = deferred(world, request, 12)
+    world.tick(701)
+    response = ProduceResponse.decode(answered[0], 12)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_not_simple_is_left_to_the_usual_way(version: int) -> None:
     world = world_with_topics()
     plain = batch_of(b"a")
@@ -113,8 +193,6 @@ def test_what_is_not_simple_is_left_to_the_usual_way(version: int) -> None:
         request_of(world, version, "orders", plain, index=7),
         request_of(world, version, "nothing", plain),
         request_of(world, version, "elsewhere", plain),
-        request_of(world, version, "replicated", plain),
-        request_of(world, version, "flushed", plain),
         request_of(world, version, "__consumer_offsets", plain),
         request_of(world, version, "orders", transactional),
         request_of(world, version, "orders", batch_of(b"a", control=True)),
@@ -188,19 +266,14 @@ def test_what_goes_on_in_a_transaction_is_answered_and_what_begins_one_is_not(ve
     for sequence in (1, 2):
         request = in_transaction(quick, version, sequence)
         assert by_quick(quick, request, version) == by_handle_later(usual, request, version)
-    for other in (
-        in_transaction(quick, version, 2),  # a duplicate
-        in_transaction(quick, version, 9),
-        in_transaction(quick, version, 0, epoch=1),
-        in_transaction(quick, version, -1),
-    ):
+    for sequence in (2, 9):  # a duplicate, and one that is out of order
+        request = in_transaction(quick, version, sequence)
+        assert by_quick(quick, request, version) == by_handle_later(usual, request, version)
+    for other in (in_transaction(quick, version, 0, epoch=1), in_transaction(quick, version, -1)):
         assert by_quick(quick, other, version) is None
     unnamed = in_transaction(quick, version, 3)
     unnamed.transactional_id = None
-    nameless = in_transaction(quick, version, 3)
-    nameless.transactional_id = ""
-    for request in (unnamed, nameless):
-        assert by_quick(quick, request, version) is None
+    assert by_quick(quick, unnamed, version) is None
     quick.authorizer = Forbid((Operation.WRITE, Resource.TRANSACTIONAL_ID, "payments"))
     assert by_quick(quick, in_transaction(quick, version, 3), version) is None
     logs = [world.log("orders") for world in (quick, usual)]

@@ -1,4 +1,4 @@
-"""The authorizer of rules: from the image and its deltas, remembered, told in the log, chosen by the file."""
+"""The StandardAuthorizer: ACLs of image and deltas, the cache, the log of denials, the configuration."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from barnabas.protocol.schema import Message
 from barnabas.runtime.network.network import Address
-from barnabas.security import rules
+from barnabas.security import acl_index
 from barnabas.security.acls import Permission
 from tests.broker.worlds.front_world import Front, node_of
-from tests.security.test_rules import rule
+from tests.security.test_acl_index import rule
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 FETCH = 1
@@ -71,16 +71,16 @@ def test_rules_come_from_the_image_and_its_deltas() -> None:
     assert not reads(authorizer, "b")
 
 
-def test_a_change_of_something_else_forgets_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrelated_deltas_keep_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     authorizer = StandardAuthorizer()
     authorizer.load(changed(EMPTY_IMAGE, rule("a")).image)
     assert reads(authorizer, "a")
-    monkeypatch.setattr(authorizer, "_evaluate", lambda *_: pytest.fail("it was judged again"))
+    monkeypatch.setattr(authorizer, "_evaluate", lambda *_: pytest.fail("it was evaluated again"))
     authorizer.apply(Delta(EMPTY_IMAGE))
     assert reads(authorizer, "a")
 
 
-def test_hosts_are_those_of_rules() -> None:
+def test_hosts_are_matched_in_acl_format() -> None:
     authorizer = StandardAuthorizer()
     authorizer.load(changed(EMPTY_IMAGE, rule("a", host="0:0:0:0:0:0:0:1")).image)
     assert reads(authorizer, "a", context(host="::1"))
@@ -100,7 +100,7 @@ def test_operations_that_are_allowed_as_bits() -> None:
     assert not authorizer.allows_any(context("User:eve"), Operation.READ, Resource.TOPIC)
 
 
-def test_a_refusal_is_told_once_until_rules_change(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_denial_is_logged_once_until_acls_change(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     secret = rule("secret", Operation.READ, Permission.DENY)
@@ -127,10 +127,12 @@ def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(authorizer._logged) <= 10
 
 
-def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_ten_thousand_acls_only_those_for_a_name_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[AccessControlEntryRecord] = []
-    concerns = rules._applies
-    monkeypatch.setattr(rules, "_applies", lambda one, *rest: looked_at.append(one) or concerns(one, *rest))
+    concerns = acl_index._applies
+    monkeypatch.setattr(
+        acl_index, "_applies", lambda one, *rest: looked_at.append(one) or concerns(one, *rest)
+    )
     authorizer = StandardAuthorizer()
     many = [rule(f"topic-{number}", prefixed=number % 2 == 0) for number in range(10_000)]
     authorizer.load(changed(EMPTY_IMAGE, *many).image)
@@ -148,7 +150,9 @@ def test_of_ten_thousand_rules_only_those_about_a_name_are_looked_at(monkeypatch
         ({"allow.everyone.if.no.acl.found": "yes"}, False, False),
     ],
 )
-def test_it_is_made_as_the_file_says(given: dict[str, str], super_user: bool, everyone: bool) -> None:
+def test_the_authorizer_follows_the_configuration(
+    given: dict[str, str], super_user: bool, everyone: bool
+) -> None:
     node = node_of(**{"authorizer.class.name": STANDARD, **given})
     assert node.warnings == ()
     authorizer = authorizer_for(node.settings)
@@ -176,14 +180,14 @@ def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPa
 
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         front.metadata.commit(secret)
-        assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether there is one is not told"
+        assert code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the existence of a topic is not revealed"
         front.metadata.commit(RemoveAccessControlEntryRecord(id=secret.id))
         assert code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-# How a handler asks: itself, or through what several of them have in common.
+# How a handler authorizes: directly, or through a shared helper.
 ASKING = re.compile(r"authorizer\.|authorize\w*\(|check_cluster\(|check_member_request\(")
-# They are for everybody: who has not authenticated yet must be able to, and tokens are refused to all.
+# Open to all: clients authenticate with them, and delegation tokens are refused to all.
 FOR_EVERYBODY = {
     "ApiVersions",
     "SaslHandshake",
@@ -196,8 +200,8 @@ FOR_EVERYBODY = {
 
 
 @pytest.mark.parametrize("role", [Role.CLIENT, Role.CONTROLLER])
-def test_every_api_asks_the_authorizer(role: Role) -> None:
-    """An API that forgets to ask is open to all; which it asks what, `make verify` holds against Apache Kafka."""
+def test_every_api_is_authorized(role: Role) -> None:
+    """An API without a check is open to all; `make verify` compares the checks with Apache Kafka's."""
     without = set()
     for route in routes_for(Mode.KRAFT, role, node_of().settings, Metrics()).values():
         handle = route.handle.func if isinstance(route.handle, partial) else route.handle
@@ -217,8 +221,8 @@ def characters(authorizer: StandardAuthorizer) -> int:
     return sum(len(name or "") for *_, name in authorizer._results)
 
 
-def test_what_is_remembered_of_refused_names_is_bounded_in_bytes() -> None:
-    """F7: 15,000 refused names of 32 kB took 500 MB: verdicts were counted, not weighed."""
+def test_cached_denials_are_bounded_in_bytes() -> None:
+    """F7: 15,000 denied names of 32 kB took 500 MB: the cache was bounded in entries, not bytes."""
     authorizer = StandardAuthorizer()
     for number in range(2_000):
         name = f"{number:05}" + "x" * 32_000
@@ -233,11 +237,11 @@ def test_shorter_names_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1_000):
         assert not authorizer.allows(context(), Operation.READ, Resource.TOPIC, f"{number:05}" + "x" * 200)
         assert characters(authorizer) <= 10_000
-    assert characters(authorizer), "they are remembered"
+    assert characters(authorizer), "they are cached"
 
 
-def test_a_refused_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """F7: the log grew with the names, and a name with a newline forged a line of its own."""
+def test_a_denied_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """F7: the log grew with the names, and a name with a newline forged a line."""
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     name = "x\n2026-01-01 00:00:00,000 INFO barnabas.broker.server: node 1 has stopped" + "y" * 30_000
@@ -248,7 +252,7 @@ def test_a_refused_name_takes_one_short_line_of_the_log(caplog: pytest.LogCaptur
     assert len(line) < 1_000
 
 
-def test_refusals_are_told_so_often_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_denials_are_logged_up_to_a_limit_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     authorizer = StandardAuthorizer()
     asking = context()

@@ -11,7 +11,7 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.quotas.client_quotas import Quotas, Unlimited
+from barnabas.broker.quotas.client_quotas import Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.security.authorizer import AllowEverything, Authorizer, Operation, Resource
 from barnabas.config.node.node import Node, read_node
@@ -35,6 +35,7 @@ from barnabas.runtime.network.network import Address
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.directories.log_dirs import LogDirs
+from tests.broker.no_quotas import Unlimited
 from tests.broker.worlds.steps import begun
 
 T0 = 1_700_000_000_000

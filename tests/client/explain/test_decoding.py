@@ -30,7 +30,7 @@ def test_the_guess_is_what_those_before_were(
     assert (fault_of(value, before, Format.GUESS) is not None) is is_fault
 
 
-def test_a_format_that_is_named_holds() -> None:
+def test_an_explicit_format_is_used() -> None:
     assert fault_of(b"x", BYTES, Format.JSON) is not None
     assert fault_of(b"\xff", [], Format.TEXT) is not None
     assert fault_of(b"\xff", TEXT, Format.BYTES) is None

@@ -76,8 +76,8 @@ def test_each_cause(partition: PartitionFacts, cause: Cause) -> None:
     assert causes(partition) == [cause]
 
 
-def test_an_edge_holds_only_whoever_stands_there() -> None:
-    # There are records before the transaction, or before the watermark, that nobody takes.
+def test_a_bound_holds_back_only_a_group_that_has_reached_it() -> None:
+    # There are unread records before the transaction, or before the watermark.
     assert causes(at(5, last_stable=7)) == [Cause.PAUSED]
     assert causes(at(5, isr=(1,), high_watermark=8, last_stable=8)) == [Cause.PAUSED]
     # And few replicas are in sync, but all is visible.
@@ -97,12 +97,12 @@ def test_a_consumer_that_says_it_has_not_paused_is_believed() -> None:
     assert causes(at(5, is_paused=False)) == [Cause.BEHIND]
 
 
-def test_one_look_does_not_tell_who_stands_still() -> None:
+def test_a_single_observation_does_not_show_progress() -> None:
     assert [one.cause for one in diagnose(replace(facts(at(5)), watched_ms=0))] == [Cause.BEHIND]
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"])
-def test_a_rebalance_explains_why_nobody_moves(state: str) -> None:
+def test_a_rebalance_explains_the_lack_of_progress(state: str) -> None:
     told = (GroupEvent(97_500, "member joined", "m-2", "a pod was started"),)
     found = diagnose(facts(at(5), group=replace(STABLE, state=state), events=told))
     assert [one.cause for one in found] == [Cause.REBALANCING]
@@ -115,13 +115,13 @@ def test_who_has_still_to_do_something_is_named() -> None:
     assert "billing at 10.0.0.1 (m-1) must still revoke 2 partitions" in found.evidence
 
 
-def test_idle_members_are_told_beside_what_holds_the_others() -> None:
+def test_idle_members_are_reported_besides_other_causes() -> None:
     group = replace(STABLE, members=(MEMBER, Member("m-2", "spare", "10.0.0.2")))
     assert causes(at(7, last_stable=7), group=group) == [Cause.OPEN_TRANSACTION, Cause.IDLE_MEMBER]
     assert causes(WELL, group=group) == [Cause.IDLE_MEMBER]
 
 
-def test_without_members_only_what_lies_deeper_is_told() -> None:
+def test_without_members_only_deeper_causes_are_reported() -> None:
     empty = Group("g", "Empty")
     assert causes(at(5), group=empty) == [Cause.NO_MEMBERS]
     assert causes(at(5, next_fault="no JSON"), group=empty) == [Cause.UNDECODABLE, Cause.NO_MEMBERS]
@@ -137,7 +137,7 @@ def test_what_is_denied_or_missing_comes_first() -> None:
     assert causes(group=Group("g", None)) == [Cause.NO_GROUP]
 
 
-def test_partitions_with_the_same_cause_are_told_together() -> None:
+def test_partitions_with_the_same_cause_are_reported_together() -> None:
     (found,) = diagnose(
         facts(*(replace(WELL, topic_partition=topic_partition, leader=None) for topic_partition in ORDERS))
     )

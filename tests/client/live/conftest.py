@@ -1,4 +1,5 @@
-"""A broker for the client's tests: ours, in a process of its own, or whichever `BARNABAS_CLIENT_BOOTSTRAP` names.
+"""A broker for the client's tests: ours, in a process of its own, or whichever `BARNABAS_CLIENT_BOOTSTRAP`
+names.
 
 `make verify` runs the same tests against Apache Kafka that way.
 """
@@ -14,7 +15,7 @@ import pytest
 from tools.raw_broker import BrokerProcess
 
 BOOTSTRAP_VARIABLE = "BARNABAS_CLIENT_BOOTSTRAP"
-# Groups settle by heartbeats, so tests of groups wait for those: let them come often.
+# Groups settle by heartbeats, so frequent heartbeats make tests of groups faster.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -36,13 +37,13 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     broker = BrokerProcess(tmp_path_factory.mktemp("client"), *overrides)
     with broker:
         yield f"{broker.address[0]}:{broker.address[1]}"
-    # A fault on the server's side fails the tests even if the client did not notice.
+    # A fault of the server fails the tests even if the client did not notice it.
     assert not broker.faults, "\n".join(broker.faults)
 
 
 @pytest.fixture
 def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """A name that nobody has used."""
+    """An unused name."""
 
     def name() -> str:
         return f"{request.node.originalname.replace('test_', '')[:50]}-{os.getpid()}-{next(_numbers)}"

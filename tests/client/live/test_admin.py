@@ -61,7 +61,7 @@ def test_topics_from_creation_to_deletion(bootstrap: str, topic: str, run: Run) 
 
             await until(has_five)
             found = (await admin.describe_topics([topic]))[topic]
-            assert [one.partition for one in found.partitions] == [0, 1, 2, 3, 4]
+            assert [partition.partition for partition in found.partitions] == [0, 1, 2, 3, 4]
             assert found.partitions[0].replicas == found.partitions[0].isr == (BROKER,)
             by_id = await admin.describe_topics([found.id])
             assert by_id[found.id].name == topic
@@ -82,7 +82,7 @@ async def _is_gone(admin: Admin, topic: str) -> bool:
     return topic not in await admin.list_topics()
 
 
-def test_nothing_is_made_when_only_asked_whether_it_could_be(bootstrap: str, topic: str, run: Run) -> None:
+def test_validate_only_creates_nothing(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         async with Admin(bootstrap_servers=bootstrap) as admin:
             made = await admin.create_topics([NewTopic(topic, 2, 1)], validate_only=True)
@@ -179,11 +179,11 @@ def test_log_dirs(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
         await fill(bootstrap, topic, [b"x" * 100])
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Admin(bootstrap_servers=bootstrap) as admin:
             (path, directory) = next(iter((await admin.describe_log_dirs([BROKER]))[BROKER].items()))
             assert directory.error is None
-            assert directory.replicas[where].size_bytes > 100
+            assert directory.replicas[partition].size_bytes > 100
             replica = TopicPartitionReplica(topic, 0, BROKER)
             placed = (await admin.describe_replica_log_dirs([replica]))[replica]
             assert (placed.current_path, placed.future_path) == (path, None)
@@ -196,15 +196,15 @@ def test_log_dirs(bootstrap: str, topic: str, run: Run) -> None:
 def test_elections_and_reassignments(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Admin(bootstrap_servers=bootstrap) as admin:
-            elected = await admin.elect_leaders(ElectionType.PREFERRED, [where])
-            assert isinstance(elected.errors[where], client_errors.ElectionNotNeededError)
+            elected = await admin.elect_leaders(ElectionType.PREFERRED, [partition])
+            assert isinstance(elected.errors[partition], client_errors.ElectionNotNeededError)
             assert len(await admin.elect_leaders(ElectionType.PREFERRED)) == 0
-            stopped = await admin.alter_partition_reassignments({where: None})
-            assert isinstance(stopped.errors[where], client_errors.NoReassignmentInProgressError)
-            assert (await admin.alter_partition_reassignments({where: [BROKER]}))[where] is None
-            assert await admin.list_partition_reassignments([where]) == {}
+            stopped = await admin.alter_partition_reassignments({partition: None})
+            assert isinstance(stopped.errors[partition], client_errors.NoReassignmentInProgressError)
+            assert (await admin.alter_partition_reassignments({partition: [BROKER]}))[partition] is None
+            assert await admin.list_partition_reassignments([partition]) == {}
 
     run(work())
 
@@ -340,7 +340,7 @@ def test_the_cluster_itself(bootstrap: str, run: Run) -> None:
 def test_calls_side_by_side(bootstrap: str, run: Run) -> None:
     async def work() -> None:
         async with Admin(bootstrap_servers=bootstrap) as admin:
-            answers = await asyncio.gather(*(admin.describe_cluster() for _ in range(50)))
-            assert len({answer.cluster_id for answer in answers}) == 1
+            responses = await asyncio.gather(*(admin.describe_cluster() for _ in range(50)))
+            assert len({answer.cluster_id for answer in responses}) == 1
 
     run(work())

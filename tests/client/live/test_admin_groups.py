@@ -1,4 +1,4 @@
-"""The admin client on groups with members, transactions that hang, and what a broker has no room for."""
+"""The admin client: groups with members, hanging transactions, and unsupported group types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.client.admin.transactions import AbortTransactionSpec
 from tests.client.live.work import Run, fill, make_topic, read, until
 
 
-def test_members_are_seen_and_sent_away(bootstrap: str, topic: str, group: str, run: Run) -> None:
+def test_members_are_described_and_removed(bootstrap: str, topic: str, group: str, run: Run) -> None:
     # M-A7
     async def work() -> None:
         await make_topic(bootstrap, topic, 2)
@@ -39,7 +39,7 @@ def test_members_are_seen_and_sent_away(bootstrap: str, topic: str, group: str, 
             await until(has_both)
             found = (await admin.describe_classic_groups([group]))[group]
             assert (found.state, found.protocol_type, found.type) == ("Stable", "consumer", "Classic")
-            assert [one.group_instance_id for one in found.members] == ["one"]
+            assert [member.group_instance_id for member in found.members] == ["one"]
             listed = {one.group_id: one for one in (await admin.list_consumer_groups()).groups}
             assert (listed[group].state, listed[group].type) == ("Stable", "Classic")
             refused = await admin.delete_consumer_groups([group])
@@ -52,7 +52,7 @@ def test_members_are_seen_and_sent_away(bootstrap: str, topic: str, group: str, 
             async def is_empty() -> bool:
                 return (await admin.describe_classic_groups([group]))[group].state == "Empty"
 
-            # It is polled no more: it cannot come back.
+            # It is not polled again, so it cannot return.
             await until(is_empty)
             (await admin.delete_consumer_groups([group])).raise_first()
             assert group not in {one.group_id for one in (await admin.list_consumer_groups()).groups}
@@ -65,7 +65,7 @@ def test_a_hanging_transaction_is_ended_in_a_partition(
 ) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with (
             Admin(bootstrap_servers=bootstrap) as admin,
             Producer(bootstrap_servers=bootstrap, transactional_id=fresh_name()) as producer,
@@ -74,10 +74,10 @@ def test_a_hanging_transaction_is_ended_in_a_partition(
             producer.begin_transaction()
             await producer.send_and_wait(topic, b"hangs")
             await fill(bootstrap, topic, [b"behind it"])
-            states = (await admin.describe_producers([where]))[where]
+            states = (await admin.describe_producers([partition]))[partition]
             [state] = [one for one in states if one.current_txn_start_offset == 0]
             spec = AbortTransactionSpec(
-                where, state.producer_id, state.producer_epoch, state.coordinator_epoch
+                partition, state.producer_id, state.producer_epoch, state.coordinator_epoch
             )
             await admin.abort_transaction(spec)
             [record] = await read(bootstrap, topic, 1, isolation_level="read_committed")
@@ -165,25 +165,25 @@ def test_configured_voters_neither_come_nor_go(bootstrap: str, run: Run) -> None
 def test_groups_of_kinds_that_there_are_none_of(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Admin(bootstrap_servers=bootstrap) as admin:
             for asked in (
                 admin.describe_share_groups(["s"]),
-                admin.list_share_group_offsets({"s": [where]}),
-                admin.alter_share_group_offsets("s", {where: 0}),
+                admin.list_share_group_offsets({"s": [partition]}),
+                admin.alter_share_group_offsets("s", {partition: 0}),
                 admin.delete_share_group_offsets("s", [topic]),
                 admin.delete_share_groups(["s"]),
                 admin.describe_streams_groups(["s"]),
                 admin.delete_streams_groups(["s"]),
-                admin.delete_streams_group_offsets("s", [where]),
+                admin.delete_streams_group_offsets("s", [partition]),
             ):
                 with pytest.raises(
                     (client_errors.GroupIdNotFoundError, client_errors.UnsupportedVersionError)
                 ):
                     (await asked).raise_first()
             offset = OffsetAndMetadata(1)
-            (await admin.alter_streams_group_offsets(topic, {where: offset})).raise_first()
-            found = (await admin.list_streams_group_offsets({topic: [where]}))[topic][where]
+            (await admin.alter_streams_group_offsets(topic, {partition: offset})).raise_first()
+            found = (await admin.list_streams_group_offsets({topic: [partition]}))[topic][partition]
             assert found is not None
             assert found.offset == 1
 

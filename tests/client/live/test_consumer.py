@@ -24,37 +24,37 @@ def test_seeking(bootstrap: str, topic: str, run: Run) -> None:
         async with Producer(bootstrap_servers=bootstrap) as producer:
             for number, value in enumerate(NUMBERS):
                 await producer.send(topic, value, timestamp_ms=RECENT_MS + number)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Consumer(bootstrap_servers=bootstrap, **QUICK) as consumer:
-            consumer.assign([where])
+            consumer.assign([partition])
 
             async def next_offset() -> int:
                 offset: int = (await take_some(consumer))[0].offset
                 return offset
 
-            consumer.seek(where, 40)
+            consumer.seek(partition, 40)
             assert await next_offset() == 40
             consumer.seek_to_beginning()
             assert await next_offset() == 0
-            consumer.seek_to_time(RECENT_MS + 77, where)
+            consumer.seek_to_time(RECENT_MS + 77, partition)
             assert await next_offset() == 77
-            consumer.seek_to_end(where)
-            assert await consumer.position(where) == 100
-            consumer.seek(where, OffsetAndMetadata(99))
+            consumer.seek_to_end(partition)
+            assert await consumer.position(partition) == 100
+            consumer.seek(partition, OffsetAndMetadata(99))
             assert await next_offset() == 99
-            assert await consumer.position(where) == 100
-            assert consumer.current_lag(where) == 0
+            assert await consumer.position(partition) == 100
+            assert consumer.current_lag(partition) == 0
             with pytest.raises(ValueError, match="cannot be -1"):
-                consumer.seek(where, -1)
+                consumer.seek(partition, -1)
             with pytest.raises(ValueError, match="not assigned"):
                 consumer.seek(TopicPartition(topic, 1), 0)
-            found = await consumer.offsets_for_times({where: RECENT_MS + 50})
-            position = found[where]
+            found = await consumer.offsets_for_times({partition: RECENT_MS + 50})
+            position = found[partition]
             assert position is not None
             assert position.offset == 50
-            assert await consumer.offsets_for_times({where: 1_900_000_000_000}) == {where: None}
-            assert await consumer.beginning_offsets([where]) == {where: 0}
-            assert await consumer.end_offsets([where]) == {where: 100}
+            assert await consumer.offsets_for_times({partition: 1_900_000_000_000}) == {partition: None}
+            assert await consumer.beginning_offsets([partition]) == {partition: 0}
+            assert await consumer.end_offsets([partition]) == {partition: 100}
 
     run(work())
 
@@ -72,33 +72,33 @@ def test_where_to_start(bootstrap: str, topic: str, run: Run, policy: str, first
     async def work() -> None:
         await make_topic(bootstrap, topic)
         await fill(bootstrap, topic, list(NUMBERS))
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset=policy, **QUICK) as consumer:
-            consumer.assign([where])
-            assert await consumer.position(where) == first
-            consumer.seek(where, 12345)
-            await until(lambda: _is_at(consumer, where, first))
+            consumer.assign([partition])
+            assert await consumer.position(partition) == first
+            consumer.seek(partition, 12345)
+            await until(lambda: _is_at(consumer, partition, first))
 
     run(work())
 
 
-async def _is_at(consumer: Consumer, where: TopicPartition, offset: int) -> bool:
+async def _is_at(consumer: Consumer, partition: TopicPartition, offset: int) -> bool:
     await consumer.poll(50, max_records=1)
-    return await consumer.position(where) in (offset, offset + 1)
+    return await consumer.position(partition) in (offset, offset + 1)
 
 
-def test_without_a_policy_one_is_told(bootstrap: str, topic: str, run: Run) -> None:
+def test_without_a_reset_policy_an_error_is_raised(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none", **QUICK) as consumer:
-            consumer.assign([where])
+            consumer.assign([partition])
             with pytest.raises(client_errors.NoOffsetForPartitionError):
                 await consumer.poll()
-            consumer.seek(where, 12345)
+            consumer.seek(partition, 12345)
             with pytest.raises(client_errors.OffsetOutOfRangeError, match="12345"):
                 await take_some(consumer)
-            consumer.seek(where, 0)
+            consumer.seek(partition, 0)
             assert await consumer.poll(100) == []
 
     run(work())
@@ -123,7 +123,7 @@ def test_pausing(bootstrap: str, topic: str, run: Run) -> None:
     run(work())
 
 
-def test_a_poll_gives_no_more_than_asked_for(bootstrap: str, topic: str, run: Run) -> None:
+def test_a_poll_returns_at_most_max_records(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
         await fill(bootstrap, topic, list(NUMBERS))
@@ -138,33 +138,33 @@ def test_a_poll_gives_no_more_than_asked_for(bootstrap: str, topic: str, run: Ru
     run(work())
 
 
-def test_iterating_and_committing_on_the_way(bootstrap: str, topic: str, group: str, run: Run) -> None:
+def test_committing_while_iterating(bootstrap: str, topic: str, group: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
         await fill(bootstrap, topic, list(NUMBERS))
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         options: dict[str, Any] = {"group_id": group, "auto_offset_reset": "earliest", **QUICK}
         async with Consumer(bootstrap_servers=bootstrap, enable_auto_commit=False, **options) as consumer:
-            consumer.assign([where])
+            consumer.assign([partition])
             seen = []
             async for record in consumer:
                 seen.append(record.offset)
                 if len(seen) == 10:
                     await consumer.commit()
-                    assert offsets(await consumer.committed([where])) == {0: 10}
+                    assert offsets(await consumer.committed([partition])) == {0: 10}
                     break
-            # Another loop, or a poll, goes on where the first one ended.
+            # Another loop, or a poll, continues where the first one ended.
             async for record in consumer:
                 assert record.offset == 10
                 break
             assert (await consumer.poll())[0].offset == 11
-            assert await consumer.position(where) == 100
+            assert await consumer.position(partition) == 100
         async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
-            consumer.assign([where])
+            consumer.assign([partition])
             assert (await take_some(consumer))[0].offset == 10
         # That one committed when it was closed.
         async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
-            assert offsets(await consumer.committed([where])) == {0: 100}
+            assert offsets(await consumer.committed([partition])) == {0: 100}
 
     run(work())
 
@@ -172,20 +172,22 @@ def test_iterating_and_committing_on_the_way(bootstrap: str, topic: str, group: 
 def test_commits_by_hand(bootstrap: str, topic: str, group: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        where = TopicPartition(topic, 0)
-        heard: list[Any] = []
+        partition = TopicPartition(topic, 0)
+        calls: list[Any] = []
         async with Consumer(bootstrap_servers=bootstrap, group_id=group, **QUICK) as consumer:
-            consumer.assign([where])
-            assert await consumer.committed([where]) == {where: None}
-            await consumer.commit({where: OffsetAndMetadata(3, metadata="note")})
-            found = (await consumer.committed([where]))[where]
+            consumer.assign([partition])
+            assert await consumer.committed([partition]) == {partition: None}
+            await consumer.commit({partition: OffsetAndMetadata(3, metadata="note")})
+            found = (await consumer.committed([partition]))[partition]
             assert found == OffsetAndMetadata(3, -1, "note")
-            consumer.commit_async({where: 4}, lambda told, error: heard.append((told[where].offset, error)))
-            await until(lambda: bool(heard))
-            assert heard == [(4, None)]
+            consumer.commit_async(
+                {partition: 4}, lambda told, error: calls.append((told[partition].offset, error))
+            )
+            await until(lambda: bool(calls))
+            assert calls == [(4, None)]
         async with Consumer(bootstrap_servers=bootstrap) as loner:
             with pytest.raises(client_errors.InvalidGroupIdError, match=r"group\.id"):
-                await loner.commit({where: 1})
+                await loner.commit({partition: 1})
 
     run(work())
 
@@ -194,7 +196,7 @@ def test_commits_happen_by_themselves(bootstrap: str, topic: str, group: str, ru
     async def work() -> None:
         await make_topic(bootstrap, topic)
         await fill(bootstrap, topic, list(NUMBERS))
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         options: dict[str, Any] = {
             "group_id": group,
             "auto_offset_reset": "earliest",
@@ -202,12 +204,12 @@ def test_commits_happen_by_themselves(bootstrap: str, topic: str, group: str, ru
             **QUICK,
         }
         async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
-            consumer.assign([where])
+            consumer.assign([partition])
             await take(consumer, 100)
 
             async def is_committed() -> bool:
                 await consumer.poll(20)
-                return offsets(await consumer.committed([where])) == {0: 100}
+                return offsets(await consumer.committed([partition])) == {0: 100}
 
             await until(is_committed)
 
@@ -240,19 +242,19 @@ def test_aborted_records_are_not_seen(
             record.value for record in await read(bootstrap, topic, 60, isolation_level="read_committed")
         ]
         assert set(values) == {b"kept"}
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
-            stable = (await consumer.end_offsets([where]))[where]
-            consumer.assign([where])
+            stable = (await consumer.end_offsets([partition]))[partition]
+            consumer.assign([partition])
             consumer.seek_to_beginning()
             await take(consumer, 60)
 
             async def has_reached_the_end() -> bool:
-                return await consumer.poll(50) == [] and await consumer.position(where) == stable
+                return await consumer.poll(50) == [] and await consumer.position(partition) == stable
 
             # Control records and what was aborted at the end are passed over: lag reaches 0.
             await until(has_reached_the_end)
-            assert consumer.current_lag(where) == 0
+            assert consumer.current_lag(partition) == 0
         await one.abort_transaction()
         await one.close()
         await other.close()
@@ -276,15 +278,15 @@ def test_deserialisers_and_a_record_that_they_cannot_read(bootstrap: str, topic:
             "interceptor_classes": [Shout()],
             **QUICK,
         }
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
-            consumer.assign([where])
+            consumer.assign([partition])
             assert [record.value for record in await take_some(consumer)] == ["one!", "two!"]
-            assert await consumer.position(where) == 2
+            assert await consumer.position(partition) == 2
             for _ in range(2):
                 with pytest.raises(client_errors.RecordDeserializationError, match="offset 2"):
                     await consumer.poll()
-            consumer.seek(where, 3)
+            consumer.seek(partition, 3)
             assert [record.value for record in await take_some(consumer)] == ["four!"]
 
     run(work())

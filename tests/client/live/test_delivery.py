@@ -1,4 +1,5 @@
-"""The producer against a broker: where records go when chance decides, and what becomes of those that it refuses."""
+"""The producer against a broker: where records go when chance decides, and what becomes of those that it
+refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from barnabas.client.admin.security.quotas import QuotaAlteration, quota_entity
 from tests.client.live.work import Run, make_topic
 
 
-def test_a_record_is_given_up_after_its_delivery_time_out(
+def test_a_record_fails_after_its_delivery_timeout(
     bootstrap: str, topic: str, fresh_name: Callable[[], str], run: Run
 ) -> None:
     async def work() -> None:
@@ -25,18 +26,18 @@ def test_a_record_is_given_up_after_its_delivery_time_out(
                 await admin.alter_client_quotas([QuotaAlteration(entity, {"producer_byte_rate": 10.0})])
             ).raise_first()
         options: dict[str, Any] = {"delivery_timeout_ms": 700, "request_timeout_ms": 500, "linger_ms": 0}
-        heard: list[object] = []
+        calls: list[object] = []
         taken = 0
         producer = Producer(bootstrap_servers=bootstrap, client_id=client_id, **options)
-        # From some record on, when it knows of the quota, the broker takes nothing of this client for minutes.
+        # Once the quota applies, the broker throttles this client for minutes.
         with pytest.raises(client_errors.KafkaTimeoutError):
             while True:
                 sent = await producer.send(
-                    topic, bytes(20_000), on_delivery=lambda _, error: heard.append(error)
+                    topic, bytes(20_000), on_delivery=lambda _, error: calls.append(error)
                 )
                 await sent
                 taken += 1
-        assert [type(one) for one in heard] == [type(None)] * taken + [client_errors.KafkaTimeoutError]
+        assert [type(one) for one in calls] == [type(None)] * taken + [client_errors.KafkaTimeoutError]
         await producer.close(timeout_ms=0)
 
     run(work())

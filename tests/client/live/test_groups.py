@@ -25,14 +25,14 @@ class Diary:
         self.lines: list[tuple[str, list[int]]] = []
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        self.lines.append(("assigned", [one.partition for one in partitions]))
+        self.lines.append(("assigned", [partition.partition for partition in partitions]))
 
     async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         await asyncio.sleep(0)
-        self.lines.append(("revoked", [one.partition for one in partitions]))
+        self.lines.append(("revoked", [partition.partition for partition in partitions]))
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self.lines.append(("lost", [one.partition for one in partitions]))
+        self.lines.append(("lost", [partition.partition for partition in partitions]))
 
 
 class Member:
@@ -55,10 +55,10 @@ class Member:
 
     @property
     def numbers(self) -> set[int]:
-        return {one.partition for one in self.consumer.assignment()}
+        return {partition.partition for partition in self.consumer.assignment()}
 
     async def stop(self) -> None:
-        """Poll no more, without a word to anybody."""
+        """Stop polling, without leaving the group."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -332,9 +332,9 @@ def test_who_does_not_poll_is_dropped_and_may_come_back(
             await slow.stop()
             quick = Member(make(1))
             await until(lambda: quick.numbers == {0})
-            where = TopicPartition(topic, 0)
+            partition = TopicPartition(topic, 0)
             with pytest.raises(client_errors.KafkaError):
-                await slow.consumer.commit({where: 1}, timeout_ms=1000)
+                await slow.consumer.commit({partition: 1}, timeout_ms=1000)
             await quick.close()
             slow = Member(slow.consumer)
             await until(lambda: diary.lines[-1:] == [("assigned", [0])] and ("lost", [0]) in diary.lines)
@@ -354,7 +354,9 @@ def test_subscriptions_change_and_end(
 
             async def has(*names: str) -> bool:
                 await consumer.poll(50)
-                return {one.topic for one in consumer.assignment()} == {f"{topic}-{name}" for name in names}
+                return {partition.topic for partition in consumer.assignment()} == {
+                    f"{topic}-{name}" for name in names
+                }
 
             consumer.subscribe([f"{topic}-a"])
             await until(lambda: has("a"))
@@ -381,7 +383,7 @@ def test_a_transaction_reads_and_writes(
         await make_topic(bootstrap, target)
         await send_numbers(bootstrap, topic, 1, 20)
         options = settings(bootstrap, group, "classic", enable_auto_commit=False, max_poll_records=5)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with (
             Consumer(**options) as consumer,
             Producer(bootstrap_servers=bootstrap, transactional_id=fresh_name()) as producer,
@@ -401,6 +403,6 @@ def test_a_transaction_reads_and_writes(
                     consumer._out.consumed(), consumer.group_metadata()
                 )
                 await producer.commit_transaction()
-            assert offsets(await consumer.committed([where])) == {0: 20}
+            assert offsets(await consumer.committed([partition])) == {0: 20}
 
     run(work())

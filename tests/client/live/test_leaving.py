@@ -1,4 +1,4 @@
-"""A consumer that is closed while its group rebalances leaves at once: nobody waits for it."""
+"""A consumer that is closed while its group rebalances leaves at once: other members need not wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.client import Admin, Consumer, Producer
 PATIENCE_S = 120
 
 
-def test_leaving_while_others_have_still_to_join(
+def test_leaving_while_others_have_yet_to_join(
     run: Callable[[Coroutine[Any, Any, Any]], Any], bootstrap: str, topic: str, group: str
 ) -> None:
     def member() -> Consumer:

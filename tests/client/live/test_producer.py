@@ -58,24 +58,24 @@ def test_acks(bootstrap: str, topic: str, run: Run, acks: int | str) -> None:
         await make_topic(bootstrap, topic)
         async with Producer(bootstrap_servers=bootstrap, acks=acks) as producer:
             told = [await producer.send_and_wait(topic, b"x") for _ in range(3)]
-        assert [one.offset for one in told] == ([-1, -1, -1] if acks == 0 else [0, 1, 2])
+        assert [entry.offset for entry in told] == ([-1, -1, -1] if acks == 0 else [0, 1, 2])
         assert len(await read(bootstrap, topic, 3)) == 3
 
     run(work())
 
 
-def test_three_ways_to_hear_of_it(bootstrap: str, topic: str, run: Run) -> None:
+def test_three_ways_to_learn_the_outcome(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        heard: list[tuple[RecordMetadata | None, Any]] = []
+        calls: list[tuple[RecordMetadata | None, Any]] = []
         async with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
             await producer.send(topic, b"forgotten")
             delivery = await producer.send(topic, b"awaited")
             assert (await delivery).offset == 1
             assert delivery.done
-            await producer.send(topic, b"called back", on_delivery=lambda *told: heard.append(told))
+            await producer.send(topic, b"called back", on_delivery=lambda *told: calls.append(told))
             await producer.flush()
-        assert [(told.offset, error) for told, error in heard if told is not None] == [(2, None)]
+        assert [(told.offset, error) for told, error in calls if told is not None] == [(2, None)]
 
     run(work())
 
@@ -96,7 +96,7 @@ def test_keys_decide_as_in_the_java_client(bootstrap: str, topic: str, run: Run)
         async with Producer(bootstrap_servers=bootstrap) as producer:
             keys = [b"key-%d" % number for number in range(50)]
             told = [await (await producer.send(topic, b"x", key)) for key in keys]
-        assert [one.partition for one in told] == [partition_for_key(key, 6) for key in keys]
+        assert [entry.partition for entry in told] == [partition_for_key(key, 6) for key in keys]
 
     run(work())
 
@@ -134,7 +134,7 @@ def test_round_robin_and_a_partitioner_of_ones_own(bootstrap: str, topic: str, r
         await make_topic(bootstrap, topic, 3)
         async with Producer(bootstrap_servers=bootstrap, partitioner_class="round_robin") as producer:
             told = [await producer.send_and_wait(topic, b"x", b"same key") for _ in range(6)]
-        assert [one.partition for one in told] == [0, 1, 2, 0, 1, 2]
+        assert [entry.partition for entry in told] == [0, 1, 2, 0, 1, 2]
         own = LastOne()
         async with Producer(bootstrap_servers=bootstrap, partitioner_class=own) as producer:
             assert (await producer.send_and_wait(topic, b"x")).partition == 2
@@ -245,7 +245,7 @@ def test_little_memory_slows_down_and_loses_nothing(bootstrap: str, topic: str, 
     run(work())
 
 
-def test_no_room_in_time(bootstrap: str, topic: str, run: Run) -> None:
+def test_no_memory_in_time(bootstrap: str, topic: str, run: Run) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
         options: dict[str, Any] = {"buffer_memory": 8_000, "batch_size": 4_000, "max_block_ms": 100}
@@ -348,7 +348,7 @@ def test_offsets_are_a_part_of_a_transaction(
 ) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with (
             Admin(bootstrap_servers=bootstrap) as admin,
             Producer(bootstrap_servers=bootstrap, transactional_id=fresh_name()) as producer,
@@ -358,11 +358,13 @@ def test_offsets_are_a_part_of_a_transaction(
                 producer.begin_transaction()
                 await producer.send(topic, b"x")
                 await producer.send_offsets_to_transaction(
-                    {where: OffsetAndMetadata(offset)}, ConsumerGroupMetadata(group)
+                    {partition: OffsetAndMetadata(offset)}, ConsumerGroupMetadata(group)
                 )
                 await (producer.commit_transaction() if commits else producer.abort_transaction())
-            found = (await admin.list_consumer_group_offsets({group: [where]}, require_stable=True))[group]
-            position = found[where]
+            found = (await admin.list_consumer_group_offsets({group: [partition]}, require_stable=True))[
+                group
+            ]
+            position = found[partition]
             assert position is not None
             assert position.offset == 5
 

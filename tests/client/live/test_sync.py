@@ -22,10 +22,10 @@ def test_from_a_topic_to_its_records(bootstrap: str, topic: str, group: str) -> 
     with Producer(bootstrap_servers=bootstrap) as producer:
         deliveries = [producer.send(topic, b"%d" % number) for number in range(500)]
         assert deliveries[-1].result(10).offset == 499
-        heard: list[tuple[RecordMetadata | None, Any]] = []
-        producer.send(topic, b"last", on_delivery=lambda *told: heard.append(told))
+        calls: list[tuple[RecordMetadata | None, Any]] = []
+        producer.send(topic, b"last", on_delivery=lambda *told: calls.append(told))
         producer.flush()
-        assert [told.offset for told, _ in heard if told is not None] == [500]
+        assert [told.offset for told, _ in calls if told is not None] == [500]
         with pytest.raises(client_errors.RecordTooLargeError):
             producer.send(topic, bytes(2_000_000)).result(10)
     with pytest.raises(client_errors.ClosedError):
@@ -93,7 +93,7 @@ def test_transactions(bootstrap: str, topic: str, fresh_name: Callable[[], str])
         assert set(values) == {b"kept"}
 
 
-def test_more_than_the_inbox_holds(bootstrap: str, topic: str) -> None:
+def test_more_records_than_the_inbox_holds(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap, batch_size=100_000) as producer:
         producer.send(topic, b"first").result(10)
         deliveries = [producer.send(topic, b"%d" % number, partition=0) for number in range(30_000)]
@@ -101,14 +101,14 @@ def test_more_than_the_inbox_holds(bootstrap: str, topic: str) -> None:
         assert [one.result().offset for one in (deliveries[0], deliveries[-1])] == [1, 30_000]
 
 
-def test_whatever_keeps_a_record_from_being_taken_is_told(bootstrap: str, topic: str) -> None:
-    heard: list[Any] = []
+def test_every_reason_for_rejecting_a_record_is_reported(bootstrap: str, topic: str) -> None:
+    calls: list[Any] = []
 
     def serialize(value: Any) -> bytes:
         return bytes([1 // value])
 
     def told(_metadata: RecordMetadata | None, error: Exception | None) -> None:
-        heard.append(error)
+        calls.append(error)
         raise RuntimeError("and a callback that fails stops nobody")
 
     with Producer(bootstrap_servers=bootstrap, value_serializer=serialize) as producer:
@@ -116,21 +116,21 @@ def test_whatever_keeps_a_record_from_being_taken_is_told(bootstrap: str, topic:
         assert producer.send(topic, 1).result(10).offset == 0
         with pytest.raises(ZeroDivisionError):
             refused.result(10)
-    (error,) = heard
+    (error,) = calls
     assert isinstance(error, client_errors.KafkaError)
     assert "by zero" in error.message
 
 
-def test_a_producer_that_never_found_its_cluster_ends_in_time_and_tells_of_every_record() -> None:
-    heard: list[Any] = []
+def test_a_producer_that_never_found_its_cluster_closes_in_time_and_reports_every_record() -> None:
+    calls: list[Any] = []
     producer = Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=600_000)
     deliveries = [
-        producer.send("t", b"x", on_delivery=lambda _, error: heard.append(error)) for _ in range(5)
+        producer.send("t", b"x", on_delivery=lambda _, error: calls.append(error)) for _ in range(5)
     ]
     with pytest.raises(client_errors.KafkaTimeoutError, match="5 records are still undelivered"):
         producer.flush(timeout_ms=100)
     producer.close(timeout_ms=100)
-    assert [type(error) for error in heard] == [client_errors.KafkaTimeoutError] * 5
+    assert [type(error) for error in calls] == [client_errors.KafkaTimeoutError] * 5
     assert all(delivery.done for delivery in deliveries)
 
 

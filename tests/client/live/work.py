@@ -9,7 +9,7 @@ from typing import Any
 from barnabas.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 
 Run = Callable[[Any], Any]
-# Metadata of a new topic reaches a broker of Apache Kafka a moment after the controller's answer.
+# Metadata of a new topic reaches a broker of Apache Kafka a moment after the controller's response.
 PAUSE_S = 0.02
 PATIENCE_S = 120
 
@@ -22,13 +22,13 @@ async def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs:
 
         async def is_there() -> bool:
             found = (await admin.describe_topics([topic])).values_by_key.get(topic)
-            return found is not None and all(one.leader is not None for one in found.partitions)
+            return found is not None and all(partition.leader is not None for partition in found.partitions)
 
         await until(is_there)
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Wait for something that comes true soon."""
+    """Wait for a condition that becomes true soon."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             held = condition()
@@ -55,7 +55,7 @@ async def read(
 
 
 async def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """So many records, and not one more."""
+    """Read exactly this many records."""
     records: list[ConsumerRecord] = []
     async with asyncio.timeout(PATIENCE_S):
         while len(records) < count:
@@ -66,4 +66,4 @@ async def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
 
 def offsets(found: Mapping[TopicPartition, Any]) -> dict[int, int | None]:
     """Committed offsets by partition number."""
-    return {where.partition: None if one is None else one.offset for where, one in found.items()}
+    return {partition.partition: None if one is None else one.offset for partition, one in found.items()}

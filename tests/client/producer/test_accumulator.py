@@ -32,7 +32,7 @@ def batch(*serial: int) -> ProducerBatch:
 
 
 def test_what_is_put_back_stands_where_it_was(run: Run) -> None:
-    """Whatever comes back first, and a batch in parts between its neighbours."""
+    """In any order of completion, with the parts of a split batch between its neighbours."""
 
     async def work() -> None:
         partition_queue: PartitionQueue = made().topic(layout(1)).queues[0]
@@ -43,7 +43,7 @@ def test_what_is_put_back_stands_where_it_was(run: Run) -> None:
     run(work())
 
 
-def test_a_batch_gives_its_memory_back_once(run: Run) -> None:
+def test_a_batch_releases_its_memory_once(run: Run) -> None:
     async def work() -> None:
         accumulator = made()
         partition_queue = accumulator.topic(layout(1)).queues[0]
@@ -67,7 +67,7 @@ def test_a_large_record_is_charged_as_a_whole(run: Run) -> None:
     run(work())
 
 
-def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None:
+def test_waiting_senders_get_memory_in_order(run: Run) -> None:
     async def work() -> None:
         accumulator = made(buffer_memory=2 * BATCH_BYTES)
         partition_queue = accumulator.topic(layout(1)).queues[0]
@@ -96,7 +96,7 @@ def test_everybody_for_whom_there_is_room_gets_a_turn_in_order(run: Run) -> None
     run(work())
 
 
-def test_who_waits_in_vain_is_told_how_full_it_is(run: Run) -> None:
+def test_a_memory_timeout_reports_the_usage(run: Run) -> None:
     async def work() -> None:
         accumulator = made(buffer_memory=BATCH_BYTES)
         partition_queue = accumulator.topic(layout(1)).queues[0]

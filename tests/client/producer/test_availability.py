@@ -1,4 +1,4 @@
-"""KIP-794: partitions of a broker that takes nothing are passed over (partitioner.availability.timeout.ms)."""
+"""KIP-794: partitions of unavailable brokers are skipped (partitioner.availability.timeout.ms)."""
 
 from __future__ import annotations
 
@@ -61,10 +61,12 @@ def layout(*leaders: int) -> Topic:
     partitions = tuple(
         Partition(TOPIC, number, leader, 0, (leader,), (leader,)) for number, leader in enumerate(leaders)
     )
-    return Topic(TOPIC, partitions=partitions, partition_of={one.number: one for one in partitions})
+    return Topic(
+        TOPIC, partitions=partitions, partition_of={partition.number: partition for partition in partitions}
+    )
 
 
-def test_the_sticky_choice_leaves_out_brokers_that_take_nothing(run: Run) -> None:
+def test_the_sticky_choice_skips_unavailable_brokers(run: Run) -> None:
     async def work() -> None:
         accumulator = Accumulator(settings(partitioner_availability_timeout_ms=1000), SeededRandom(1))
         topic = accumulator.topic(layout(PATIENT, HASTY, PATIENT, HASTY))

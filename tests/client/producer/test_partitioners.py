@@ -80,12 +80,12 @@ def test_the_sticky_choice_favours_short_queues() -> None:
     assert drawn[2] == pytest.approx(drawn[0] / 4, rel=0.3)
 
 
-def test_the_plain_sticky_choice_takes_another_one() -> None:
+def test_the_plain_sticky_choice_picks_another_partition() -> None:
     drawn = draw([0, 9, 0], adaptive=False)
     assert set(drawn) == {1, 2}
     assert drawn[1] == pytest.approx(drawn[2], rel=0.15)
 
 
-def test_partitions_that_nobody_takes_from_are_passed_over() -> None:
+def test_partitions_without_an_available_leader_are_skipped() -> None:
     assert set(draw([None, 0, None], adaptive=True)) == {1}
     assert set(draw([None, None], adaptive=True)) == {0, 1}

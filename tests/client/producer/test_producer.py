@@ -1,4 +1,4 @@
-"""The calls that users make of a producer: what raises at once, and what an end leaves behind."""
+"""The public calls of a producer: which errors raise immediately, and what closing leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOR_EVER_MS = 600_000
 NOBODY = "127.0.0.1:1"
 
 
-def test_leaving_the_block_by_an_exception_sends_what_was_taken(run: Run) -> None:
+def test_leaving_the_block_by_an_exception_sends_accepted_records(run: Run) -> None:
     """The asyncio producer dropped then what the synchronous one sends."""
 
     async def work() -> None:
@@ -44,7 +44,7 @@ def test_leaving_the_block_by_an_exception_sends_what_was_taken(run: Run) -> Non
         ((TOPIC, b"x"), {"headers": [(1, b"x")]}, TypeError),
     ],
 )
-def test_what_is_wrong_with_a_record_waits_for_no_broker(
+def test_an_invalid_record_is_rejected_without_a_broker(
     run: Run, arguments: Any, options: Any, error: type[Exception]
 ) -> None:
     async def work() -> None:
@@ -63,16 +63,16 @@ def test_what_is_wrong_with_a_record_waits_for_no_broker(
     run(work())
 
 
-def test_a_topic_that_was_not_found_is_not_asked_for_again(run: Run) -> None:
+def test_a_topic_that_was_not_found_is_not_requested_again(run: Run) -> None:
     async def work() -> None:
         options: dict[str, Any] = {"max_block_ms": 50, "retry_backoff_ms": 5}
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
             with pytest.raises(client_errors.KafkaTimeoutError, match="elsewhere"):
                 await producer.send("elsewhere", b"x")
-            # One that was under way when the send gave up may still have asked for it.
+            # A request in flight when send() timed out may still have contained it.
             await producer.cluster.update()
             await producer.cluster.update()
-            request = broker.asked[-1][0]
+            request = broker.requests[-1][0]
             assert isinstance(request, MetadataRequest)
             assert request.topics == []
             await producer.send_and_wait(TOPIC, b"x")

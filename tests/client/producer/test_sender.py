@@ -34,7 +34,7 @@ def values(broker: ScriptedBroker) -> list[bytes | None]:
 
 
 class InOrder:
-    """As a real broker, it takes only the sequence number that comes next."""
+    """Like a real broker, it accepts only the next sequence number."""
 
     def __init__(self, broker: ScriptedBroker) -> None:
         self._broker = broker
@@ -52,8 +52,8 @@ class InOrder:
 
 
 async def in_flight(producer: Producer) -> int:
-    """Requests without an answer, once the sender has sent all that it may: it does so in the loop's turns, and
-    waits then for an answer or a timer."""
+    """Requests without a response, once the sender has sent all that it may: it does so in iterations of the
+    loop, and then waits for a response or a timer."""
     while producer._sender._pump_due:
         await asyncio.sleep(0)
     return producer._sender._in_flight.get(NODE_ID, 0)
@@ -127,7 +127,7 @@ def test_a_connection_that_breaks_repeats_nothing(run: Run, taken: bool) -> None
     run(work())
 
 
-def test_a_batch_that_is_given_up_makes_room_for_the_next_epoch(run: Run) -> None:
+def test_a_failed_batch_is_followed_by_the_next_epoch(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
             broker.handlers[ProduceRequest] = InOrder(broker)
@@ -165,7 +165,7 @@ def test_the_delivery_time_out_ends_it(run: Run) -> None:
             assert isinstance(delivery.error, TimeoutError)
             broker.handlers[ProduceRequest] = usual
             assert (await producer.send_and_wait(TOPIC, b"later")).offset == 0
-            # Nobody knows whether the first was written: numbers start anew.
+            # It is unknown whether the first was written: sequence numbers restart.
             assert sequences(broker) == [(1, 0)]
 
     run(work())
@@ -184,7 +184,7 @@ def test_no_retries_are_none(run: Run) -> None:
     run(work())
 
 
-def test_a_broker_that_asks_for_a_pause_gets_it(run: Run) -> None:
+def test_a_throttled_sender_pauses(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
 
@@ -222,8 +222,8 @@ def test_no_more_requests_in_flight_than_allowed(run: Run) -> None:
     run(work())
 
 
-def test_nothing_overtakes_the_first_batch_of_a_partition(run: Run) -> None:
-    """A partition without a memory of the producer would take the second one, and never again the first."""
+def test_no_batch_overtakes_the_first_one_of_a_partition(run: Run) -> None:
+    """A partition that does not know the producer would accept the second batch, and then never the first."""
 
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
@@ -244,7 +244,7 @@ def test_nothing_overtakes_the_first_batch_of_a_partition(run: Run) -> None:
 def test_another_epoch_waits_only_where_the_producer_may_be_unknown(
     run: Run, code: ErrorCode, together: int
 ) -> None:
-    """A partition that knows the producer takes 0 and nothing else as the first number of an epoch."""
+    """A partition that knows the producer accepts only 0 as the first number of an epoch."""
 
     async def work() -> None:
         options = {**ONE_EACH, "retries": 1}
@@ -280,13 +280,13 @@ def test_a_broker_that_goes_and_comes_back(run: Run) -> None:
     run(work())
 
 
-def test_an_old_broker_is_spoken_to_in_old_words(run: Run) -> None:
+def test_an_old_broker_receives_old_versions(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker:
             broker.highest = {0: 5, 3: 5, 18: 2, 22: 1}
             async with Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
                 assert (await producer.send_and_wait(TOPIC, b"x")).offset == 0
-            versions = {type(request): version for request, version in broker.asked}
+            versions = {type(request): version for request, version in broker.requests}
             assert (versions[ProduceRequest], versions[MetadataRequest]) == (5, 5)
 
     run(work())
@@ -334,7 +334,7 @@ def test_behind_the_largest_sequence_number_comes_0(run: Run) -> None:
                 await producer.send_and_wait(TOPIC, value)
             assert sequences(broker) == [(0, 0), (0, MAX_SEQUENCE), (0, 0), (0, 1)]
             assert queue.last_acked == 1
-            # The number that is refused is the one after the last that was taken: a new epoch is needed.
+            # The refused number follows the last acknowledged one: a new epoch is needed.
             broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.UNKNOWN_PRODUCER_ID))
             await producer.send_and_wait(TOPIC, b"after a loss")
             assert sequences(broker)[-1] == (1, 0)
@@ -375,7 +375,7 @@ def test_one_retry_is_one(run: Run) -> None:
     run(work())
 
 
-def test_a_batch_that_is_too_large_goes_in_parts_that_follow_each_other(run: Run) -> None:
+def test_a_batch_that_is_too_large_is_split_in_order(run: Run) -> None:
     async def work() -> None:
         options: dict[str, Any] = {**ONE_EACH, "batch_size": 10_000, "linger_ms": 30_000}
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
@@ -408,15 +408,15 @@ def test_a_request_is_no_larger_than_allowed(run: Run) -> None:
             requests: list[list[int]] = []
 
             def produce(request: ProduceRequest, version: int) -> Any:
-                answer = broker.produced(0, 0)
+                response = broker.produced(0, 0)
                 (topic,) = request.topic_data
                 requests.append([len(cast("bytes", part.records)) for part in topic.partition_data])
-                (usual,) = answer.responses[0].partition_responses
-                answer.responses[0].partition_responses = [
+                (usual,) = response.responses[0].partition_responses
+                response.responses[0].partition_responses = [
                     type(usual)(index=part.index, error_code=0, base_offset=0)
                     for part in topic.partition_data
                 ]
-                return answer
+                return response
 
             broker.handlers[ProduceRequest] = produce
             for partition in range(4):
@@ -429,7 +429,7 @@ def test_a_request_is_no_larger_than_allowed(run: Run) -> None:
     run(work())
 
 
-def test_ids_without_epochs_left_are_asked_for_anew(run: Run) -> None:
+def test_an_exhausted_epoch_requests_a_new_id(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
             await producer.send_and_wait(TOPIC, b"x")
@@ -443,7 +443,7 @@ def test_ids_without_epochs_left_are_asked_for_anew(run: Run) -> None:
     run(work())
 
 
-def test_what_is_under_way_is_given_up_only_if_that_is_asked_for(run: Run) -> None:
+def test_batches_in_flight_are_aborted_only_on_request(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **ONE_EACH) as producer:
             await producer.partitions_for(TOPIC)

@@ -66,22 +66,22 @@ def modern(broker: ScriptedBroker) -> None:
     usual = broker.handlers[ApiVersionsRequest]
 
     def versions(request: Any, version: int) -> Any:
-        answer = usual(request, version)
-        assert isinstance(answer, ApiVersionsResponse)
-        answer.finalized_features = [
+        response = usual(request, version)
+        assert isinstance(response, ApiVersionsResponse)
+        response.finalized_features = [
             ApiVersionsResponse.FinalizedFeatureKey(
                 name="transaction.version", max_version_level=2, min_version_level=2
             )
         ]
-        answer.finalized_features_epoch = 1
-        return answer
+        response.finalized_features_epoch = 1
+        return response
 
     broker.handlers[ApiVersionsRequest] = versions
     epochs = iter(range(1, 100))
     broker.handlers[EndTxnRequest] = lambda *_: ended(epoch=next(epochs))
 
 
-def test_every_transaction_announces_its_partitions_anew(run: Run) -> None:
+def test_every_transaction_adds_its_partitions(run: Run) -> None:
     """What the last one has added, the coordinator has forgotten with it."""
 
     async def work() -> None:
@@ -94,13 +94,13 @@ def test_every_transaction_announces_its_partitions_anew(run: Run) -> None:
                 await producer.send(TOPIC, b"y", partition=0)
                 await producer.commit_transaction()
                 assert broker.count(AddPartitionsToTxnRequest) == number + 1
-            kinds = [type(request) for request, _ in broker.asked]
+            kinds = [type(request) for request, _ in broker.requests]
             assert kinds.index(AddPartitionsToTxnRequest) < kinds.index(ProduceRequest)
 
     run(work())
 
 
-def test_an_empty_transaction_asks_nobody(run: Run) -> None:
+def test_an_empty_transaction_sends_no_request(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **QUICK) as producer:
             coordinate(broker)
@@ -169,14 +169,14 @@ def test_the_coordinator_of_a_group_that_has_moved_is_looked_up_again(run: Run) 
             offsets = {WHERE: OffsetAndMetadata(7)}
             await producer.send_offsets_to_transaction(offsets, ConsumerGroupMetadata("g"))
             await producer.commit_transaction()
-            asked = [one for one, _ in broker.asked if isinstance(one, FindCoordinatorRequest)]
+            asked = [one for one, _ in broker.requests if isinstance(one, FindCoordinatorRequest)]
             assert [one.coordinator_keys for one in asked].count(["g"]) == 2
             assert broker.count(EndTxnRequest) == 1, "offsets alone are work, too"
 
     run(work())
 
 
-def test_what_fails_the_transaction_is_told_until_it_is_aborted(run: Run) -> None:
+def test_a_transaction_error_is_raised_until_it_is_aborted(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **QUICK) as producer:
             coordinate(broker)
@@ -189,13 +189,13 @@ def test_what_fails_the_transaction_is_told_until_it_is_aborted(run: Run) -> Non
                 with pytest.raises(client_errors.TransactionAbortableError, match="has failed"):
                     await attempt
             await producer.abort_transaction()
-            # A number was given and never taken: the next epoch starts them anew (KIP-360).
-            asked = [one for one, _ in broker.asked if isinstance(one, InitProducerIdRequest)]
+            # A sequence number was assigned and never written: the next epoch restarts them (KIP-360).
+            asked = [one for one, _ in broker.requests if isinstance(one, InitProducerIdRequest)]
             assert [(one.producer_id, one.producer_epoch) for one in asked] == [(-1, -1), (PRODUCER_ID, 0)]
             producer.begin_transaction()
             await producer.send_and_wait(TOPIC, b"z", partition=0)
             await producer.commit_transaction()
-            ends = [one.committed for one, _ in broker.asked if isinstance(one, EndTxnRequest)]
+            ends = [one.committed for one, _ in broker.requests if isinstance(one, EndTxnRequest)]
             assert ends == [False, True]
 
     run(work())

@@ -15,7 +15,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.runtime.loop.loop_thread import LoopThread
 from tests.client.scripted import TOPIC, ScriptedBroker
 
-# Longer than any test may last: whoever waits for it is not done in time.
+# Longer than any test may take: waiting for it fails the test.
 FOR_EVER_MS = 600_000
 PATIENCE_S = 60
 QUICK: dict[str, Any] = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "max_block_ms": FOR_EVER_MS}
@@ -54,10 +54,10 @@ def broker() -> Iterator[ScriptedBroker]:
     ],
 )
 @pytest.mark.parametrize("is_warm", [False, True])
-def test_what_cannot_be_sent_raises_in_send(
+def test_invalid_arguments_raise_in_send(
     broker: ScriptedBroker, arguments: Any, options: Any, error: type[Exception], is_warm: bool
 ) -> None:
-    """send("t", "text") was lost in silence: only whoever asked for the result heard of it."""
+    """send("t", "text") failed silently: only a caller of result() saw the error."""
     with Producer(bootstrap_servers=broker.bootstrap, **QUICK) as producer:
         if is_warm:
             producer.send(TOPIC, b"first").result(PATIENCE_S)
@@ -65,15 +65,15 @@ def test_what_cannot_be_sent_raises_in_send(
             producer.send(*arguments, **options)
         producer.send(TOPIC, b"last").result(PATIENCE_S)
     names = {
-        one.name
-        for request, _ in broker.asked
+        topic.name
+        for request, _ in broker.requests
         if isinstance(request, MetadataRequest)
-        for one in request.topics or ()
+        for topic in request.topics or ()
     }
     assert names == {TOPIC}, "no other name was asked for"
 
 
-def test_serializers_take_what_they_can(broker: ScriptedBroker) -> None:
+def test_serializers_accept_their_types(broker: ScriptedBroker) -> None:
     with Producer(
         bootstrap_servers=broker.bootstrap, value_serializer="string", key_serializer=str.encode, **QUICK
     ) as producer:
@@ -95,7 +95,7 @@ def test_interceptors_come_before_the_check(broker: ScriptedBroker) -> None:
 
 
 @pytest.mark.parametrize("is_warm", [False, True])
-def test_a_partition_that_is_not_there_holds_up_nobody_else(broker: ScriptedBroker, is_warm: bool) -> None:
+def test_a_missing_partition_delays_no_other(broker: ScriptedBroker, is_warm: bool) -> None:
     """A record for an unknown partition kept all later ones waiting for max.block.ms."""
     with Producer(bootstrap_servers=broker.bootstrap, **QUICK) as producer:
         if is_warm:
@@ -116,17 +116,17 @@ def _answer_for_any_partition(broker: ScriptedBroker, produced: list[bytes | Non
     from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 
     def produce(request: ProduceRequest, version: int) -> ProduceResponse:
-        answer = broker.produced(0, 0)
+        response = broker.produced(0, 0)
         (part,) = request.topic_data[0].partition_data
         assert isinstance(part.records, bytes | bytearray | memoryview)
         produced.extend(record.value for record in BatchView(bytes(part.records)).records())
-        answer.responses[0].partition_responses[0].index = part.index
-        return answer
+        response.responses[0].partition_responses[0].index = part.index
+        return response
 
     broker.handlers[ProduceRequest] = produce
 
 
-def test_a_topic_that_is_not_there_holds_up_no_other(broker: ScriptedBroker) -> None:
+def test_a_missing_topic_delays_no_other(broker: ScriptedBroker) -> None:
     with Producer(bootstrap_servers=broker.bootstrap, **QUICK) as producer:
         waiting = producer.send("elsewhere", b"x")
         assert producer.send(TOPIC, b"other").result(PATIENCE_S).offset == 0
@@ -138,7 +138,7 @@ def test_a_topic_that_is_not_there_holds_up_no_other(broker: ScriptedBroker) -> 
             raise waiting.error or AssertionError("nobody said why")
 
 
-def test_what_waits_for_one_topic_gives_up_together(broker: ScriptedBroker) -> None:
+def test_records_of_a_missing_topic_time_out_together(broker: ScriptedBroker) -> None:
     """Each record has max.block.ms from when it was given, not from when those before it have failed."""
     options = {**QUICK, "max_block_ms": 300}
     with Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
@@ -148,7 +148,7 @@ def test_what_waits_for_one_topic_gives_up_together(broker: ScriptedBroker) -> N
                 one.result(PATIENCE_S)
 
 
-def test_order_holds_for_what_waits_for_its_topic(broker: ScriptedBroker) -> None:
+def test_records_that_wait_for_their_topic_keep_their_order(broker: ScriptedBroker) -> None:
     unknown = MetadataResponse(brokers=[], topics=[])
     usual = broker.handlers[MetadataRequest]
     broker.handlers[MetadataRequest] = lambda *_: unknown
@@ -162,7 +162,7 @@ def test_order_holds_for_what_waits_for_its_topic(broker: ScriptedBroker) -> Non
 
 
 def test_waiting_for_a_result_does_not_keep_the_loop_busy(broker: ScriptedBroker) -> None:
-    """result() asked again in every turn of the loop whether the record was taken yet."""
+    """result() polled in every iteration of the loop whether the record was accepted."""
     asked = threading.Event()
 
     def silent(*_: Any) -> None:
@@ -202,9 +202,9 @@ def test_two_threads_may_wait_for_one_record(broker: ScriptedBroker) -> None:
         assert asked.wait(PATIENCE_S)
         with pytest.raises(client_errors.KafkaTimeoutError):
             delivery.result(0.001)
-        found: list[int] = []
+        results: list[int] = []
         threads = [
-            threading.Thread(target=lambda: found.append(delivery.result(PATIENCE_S).offset))
+            threading.Thread(target=lambda: results.append(delivery.result(PATIENCE_S).offset))
             for _ in range(2)
         ]
         for thread in threads:
@@ -212,12 +212,10 @@ def test_two_threads_may_wait_for_one_record(broker: ScriptedBroker) -> None:
         broker.handlers[MetadataRequest] = usual
         for thread in threads:
             thread.join(PATIENCE_S)
-        assert found == [0, 0]
+        assert results == [0, 0]
 
 
-def test_more_than_the_inbox_holds_waits_in_send(
-    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_inbox_blocks_send(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox_module, "MAX_INBOX", 10)
     options = {**QUICK, "max_block_ms": 200}
     with Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
@@ -225,12 +223,12 @@ def test_more_than_the_inbox_holds_waits_in_send(
         for _ in range(100):
             deliveries.append(producer.send("elsewhere", b"x"))
             assert producer._inbox.size <= 11
-        for one in deliveries:
+        for delivery in deliveries:
             with pytest.raises(client_errors.KafkaTimeoutError):
-                one.result(PATIENCE_S)
+                delivery.result(PATIENCE_S)
 
 
-def test_a_delivery_knows_why_it_failed_without_being_waited_for(broker: ScriptedBroker) -> None:
+def test_a_delivery_has_its_error_without_being_awaited(broker: ScriptedBroker) -> None:
     from barnabas.base.errors import ErrorCode
     from barnabas.protocol.messages.produce import ProduceRequest
 

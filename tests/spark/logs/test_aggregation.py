@@ -1,7 +1,7 @@
 """Log aggregation from files to alerts: M-I3, in small.
 
-Only what leads to alerts runs as streams here, and the rest as batches: each query costs seconds.  `make verify`
-runs all of it as streams, with a million lines and kills.
+Only what leads to alerts runs as streams here, and the rest as batches: each query costs seconds.  `make
+verify` runs all of it as streams, with a million lines and kills.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def compare_batches(spark: SparkSession, bootstrap: str, truth: Truth) -> None:
 
 def committed(bootstrap: str, group: str) -> dict[str, int]:
     """How many records of each topic the group has done with."""
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     with Admin(bootstrap_servers=bootstrap) as admin:
-        for where, done in admin.list_consumer_group_offsets(group)[group].values_by_key.items():
+        for partition, done in admin.list_consumer_group_offsets(group)[group].values_by_key.items():
             assert done is not None
-            found[where.topic] = found.get(where.topic, 0) + done.offset
-    return found
+            results[partition.topic] = results.get(partition.topic, 0) + done.offset
+    return results
 
 
 def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) -> None:
@@ -85,5 +85,7 @@ def test_levels_of_other_libraries_are_known(spark: SparkSession) -> None:
         line = Syslog.write(event._replace(level="INFO")).decode()
         lines.append((line.replace('"INFO"', f'"{name}"'), level))
     found = queries.parsed(spark.createDataFrame(lines, "value string, level string")).collect()
-    told = {row.value: (row.level, row.problem) for row in found}
-    assert told == {line: (level, None if level is not None else "no known level") for line, level in lines}
+    outcomes = {row.value: (row.level, row.problem) for row in found}
+    assert outcomes == {
+        line: (level, None if level is not None else "no known level") for line, level in lines
+    }

@@ -38,7 +38,7 @@ def test_of_few_requests_nothing_is_known() -> None:
 
 
 def test_the_truth_comes_to_the_same_by_another_way() -> None:
-    """It looks at the last windows, and remembers nothing but what is raised."""
+    """It considers the last windows, and remembers only which alerts are raised."""
     for rates in itertools.product((0.0, 0.1, 0.5), repeat=7):
         counted = [
             truth.Count(number, "cart", None, 100, 100, round(rate * 100), 0)

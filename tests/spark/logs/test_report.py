@@ -41,7 +41,7 @@ def record(topic: str, row: dict[str, object]) -> Any:
     return SimpleNamespace(topic=topic, value=json.dumps(row).encode(), headers=())
 
 
-def test_the_page_stands_alone_and_shows_everything() -> None:
+def test_the_page_is_self_contained_and_complete() -> None:
     text = page(results())
     assert "http" not in text.replace("http-equiv", "")
     assert "<script" not in text

@@ -92,7 +92,7 @@ def test_services_beyond_the_limit_are_taken_together(monkeypatch: pytest.Monkey
         record("logs.failures", None),
     ],
 )
-def test_a_foreign_record_is_left_out_and_told(foreign: Any) -> None:
+def test_a_foreign_record_is_left_out_and_reported(foreign: Any) -> None:
     found = Results()
     found.take(count(0, lines=0))
     found.take(alert(0, "raised"))
@@ -111,12 +111,12 @@ def test_a_missing_topic_says_to_run_the_pipeline() -> None:
     line, code = explain(raised.value)
     assert line == (
         "barnabas: there is no topic logs.counts and no logs.failures "
-        "(Run the pipeline first: it writes what is read here.)"
+        "(Run the pipeline first: it writes the topics that are read here.)"
     )
     assert code == 5
 
 
-def test_a_place_for_the_report_that_is_none_is_told_before_anything_is_read(
+def test_an_invalid_report_path_is_reported_before_anything_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class ReadError(Exception):

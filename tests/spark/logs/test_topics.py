@@ -17,7 +17,7 @@ from tests.spark.topics import create, read_rows, values
 
 
 class Reader:
-    """In the place of a session: gives the options that a source sets."""
+    """Replaces a session: returns the options that a source sets."""
 
     def __init__(self) -> None:
         self.given: dict[str, str] = {}
@@ -51,7 +51,7 @@ def everything(options: dict[str, str]) -> list[bytes | None]:
 
 
 def write(bootstrap: str, topic: str) -> None:
-    """A batch of counts, and one that was given up."""
+    """A batch of counts, and an aborted one."""
     with Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         producer.init_transactions()
         for value, is_committed in ((b"kept", True), (b"aborted", False)):
@@ -69,7 +69,7 @@ def test_rows_of_an_aborted_batch_are_not_read(bootstrap: str, topic: str, sourc
 
 
 @pytest.mark.parametrize("section", ["sources", "tables"])
-def test_topics_of_a_toml_file_are_read_committed_unless_told(tmp_path: Any, section: str) -> None:
+def test_topics_of_a_toml_file_are_read_committed_by_default(tmp_path: Any, section: str) -> None:
     text = f'name = "p"\n[{section}.a]\ntopic = "a"\n[{section}.b]\ntopic = "b"\n'
     path = tmp_path / "p.toml"
     path.write_text(f'{text}options = {{ "kafka.isolation.level" = "read_uncommitted" }}\n', "utf-8")

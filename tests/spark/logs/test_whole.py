@@ -1,4 +1,4 @@
-"""What is said of results that are not as they must be."""
+"""The messages about wrong results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def test_the_same_rows_in_another_order_are_the_same() -> None:
     assert_same("counts", [(2, "b", 1), (1, "a", 1)], [(1, "a", 1), (2, "b", 1)], key=2)
 
 
-def test_what_differs_is_told_by_kind() -> None:
+def test_differences_are_reported_by_kind() -> None:
     expected = [(1, "a", 10), (2, "a", 20), (3, "a", 30), (4, "a", 40)]
     found = [(1, "a", 10), (1, "a", 10), (2, "a", 19), (4, "a", 40), (5, "a", 50)]
     with pytest.raises(AssertionError) as failure:

@@ -1,4 +1,4 @@
-"""The whole of log aggregation, and what must come out of it."""
+"""The whole log aggregation, and its expected results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WATERMARK_MS = 600_000
 # What services write before the collector has caught up.
 SLICE_S = 200
 PATIENCE_S = 120
-# Of rows that differ, so many of each kind are told.
+# The number of differing rows of each kind that are shown.
 SHOWN = 5
 FROM_LINES, FROM_COUNTS = ("bad", "counts", "failures"), ("alerts", "table")
 
@@ -39,7 +39,7 @@ class LogFiles:
         folder.mkdir()
         self.pattern = str(folder / "*.log")
         self._generator = generator
-        # Each write goes to the file at once: whoever waits for lines must not wait for a buffer.
+        # Unbuffered: readers must not wait for a buffer.
         self._files = {service: (folder / f"{service}.log").open("wb", 0) for service in SERVICES}
 
     def write(self, lines: int) -> None:
@@ -142,10 +142,10 @@ def read(bootstrap: str, topic: str) -> list[bytes]:
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
         ends = consumer.end_offsets(partitions)
-        found: list[bytes] = []
-        while any(consumer.position(one) < ends[one] for one in partitions):
-            found += [bytes(record.value) for record in consumer.poll(timeout_ms=500)]  # type: ignore[call-overload]
-        return found
+        results: list[bytes] = []
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
+            results += [bytes(record.value) for record in consumer.poll(timeout_ms=500)]  # type: ignore[call-overload]
+        return results
 
 
 def compare(bootstrap: str, truth: Truth, table_rows: list[tuple[int, str, int]]) -> None:
@@ -169,7 +169,8 @@ def compare_counts(bootstrap: str, truth: Truth) -> list[true.Count]:
     counted = [(_ms(row["start"]), *(row[name] for name in names)) for row in rows]
     assert_same("counts", counted, [tuple(count) for count in expected], key=2)
     for service in SERVICES:
-        # In the order of time, or a reader whose batch ends between two windows takes the later one first.
+        # In the order of time, or a reader whose batch ends between two windows would take the later one
+        # first.
         starts = [_ms(row["start"]) for row in rows if row["service"] == service]
         assert starts == sorted(starts)
     told = [json.loads(value) for value in read(bootstrap, "alerts")]
@@ -181,7 +182,7 @@ def compare_counts(bootstrap: str, truth: Truth) -> list[true.Count]:
 def assert_same(
     what: str, found: Iterable[tuple[object, ...]], expected: Iterable[tuple[object, ...]], *, key: int
 ) -> None:
-    """The same rows, each as often, in any order; `key`: so many first columns say which row it is."""
+    """Compare rows as multisets; the first `key` columns identify a row."""
     have, want = Counter(found), Counter(expected)
     lost, more = sorted((want - have).elements(), key=repr), sorted((have - want).elements(), key=repr)
     if not lost and not more:

@@ -1,4 +1,4 @@
-"""What checkpoints tell without Spark, and whose they are."""
+"""Reading checkpoints without Spark, and their owners."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_checkpoint_of_a_plain_query_is_not_taken(tmp_path: Path) -> None:
         read_identity(tmp_path)
 
 
-def test_what_is_forgotten_begins_anew(tmp_path: Path) -> None:
+def test_a_forgotten_sink_starts_over(tmp_path: Path) -> None:
     claim(tmp_path, "logs", READS)
     for sink in READS:
         batch(tmp_path / sink, 0)
@@ -93,7 +93,7 @@ def test_a_query_is_run_by_one_process(tmp_path: Path) -> None:
         return subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
 
     assert asked() == "True False\n"
-    # Whoever runs it may look, too: that must not free it.
+    # The process that runs it may check, too: that must not release the lock.
     assert is_running(tmp_path, "counts")
     assert asked() == "True False\n"
     lock.free()

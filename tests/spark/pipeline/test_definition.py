@@ -1,4 +1,4 @@
-"""What a pipeline is made of, and what is wrong with it, told before anything runs."""
+"""The definition of a pipeline, and its errors, reported before anything runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from barnabas.spark.pipeline import Pipeline, PipelineError
 from barnabas.spark.pipeline.definition import Kind
 
-# Stands for a function that makes a DataFrame.
+# Replaces a function that returns a DataFrame.
 NOTHING: Any = lambda *_: None  # noqa: E731
 
 
@@ -19,7 +19,7 @@ def made() -> Pipeline:
     return pipeline
 
 
-def test_parts_stand_after_what_they_take() -> None:
+def test_parts_follow_what_they_take() -> None:
     pipeline = Pipeline("orders")
 
     @pipeline.transform
@@ -50,7 +50,7 @@ def test_parts_stand_after_what_they_take() -> None:
     }
 
 
-def test_parts_that_ask_for_the_sink_are_made_for_each() -> None:
+def test_parts_that_take_the_sink_are_created_per_sink() -> None:
     pipeline = made()
     pipeline.add("own", Kind.SOURCE, NOTHING, ("spark", "sink"))
     pipeline.add("parsed", Kind.TRANSFORM, NOTHING, ("own",))
@@ -76,7 +76,7 @@ def test_settings_have_defaults_and_no_others_are_taken() -> None:
         pipeline.settings_with({"windw": "5 seconds"})
 
 
-def test_what_hangs_together_wrongly_is_told() -> None:
+def test_an_invalid_graph_is_reported() -> None:
     with pytest.raises(PipelineError, match="orders writes nothing: add a sink"):
         made().check()
     unknown = made()

@@ -1,4 +1,4 @@
-"""What a user did wrong is told in one line, with its place; without a session."""
+"""User errors are reported in one line, with their position; without a session."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_reason_without_a_traceback_is_the_first_line() -> None:
     assert reason(Exception()) == "Exception()"
 
 
-def test_an_error_in_a_part_is_told_with_its_line() -> None:
+def test_an_error_in_a_part_is_reported_with_its_line() -> None:
     def counts(settings: dict[str, str]) -> Any:
         return settings["windw"]
 
@@ -61,7 +61,7 @@ def test_an_error_in_a_part_is_told_with_its_line() -> None:
 
 
 class Writer:
-    """As much of Spark's as is asked before a query starts."""
+    """The part of Spark that is used before a query starts."""
 
     isStreaming = True  # noqa: N815 - Spark's name
 
@@ -92,7 +92,7 @@ class Writer:
 
 
 class JavaObject:
-    """An error in Java, as much of it as is asked."""
+    """A Java error, with the attributes that are used."""
 
     _target_id = "o1"
 
@@ -112,25 +112,25 @@ def query_of(pipeline: Pipeline, trigger: str | None) -> None:
     _query(pipeline, sink, Writer(), pipeline.settings_with({}), trigger)  # type: ignore[arg-type]
 
 
-def test_an_error_in_a_writer_is_told_with_its_line() -> None:
+def test_an_error_in_a_writer_is_reported_with_its_line() -> None:
     pipeline = Pipeline("p")
     pipeline.to("out", "lines", lambda writer, settings: writer.format(settings["form"]))
     with pytest.raises(PipelineError, match=rf"^p: out: .*{HERE}:\d+: KeyError: 'form'$"):
         query_of(pipeline, None)
     pipeline = Pipeline("p")
     pipeline.to("out", "lines", lambda writer, settings: None)
-    with pytest.raises(PipelineError, match="p: out: its writer gives NoneType; it must return"):
+    with pytest.raises(PipelineError, match="p: out: its writer returns NoneType; it must return"):
         query_of(pipeline, None)
 
 
-def test_what_java_refuses_is_one_line() -> None:
+def test_a_java_error_is_one_line() -> None:
     pipeline = Pipeline("p", checkpoint="kept")
     pipeline.to_parquet("out", of="lines", path="/proc/x")
     with pytest.raises(PipelineError) as told:
         query_of(pipeline, None)
     assert str(told.value) == (
         "p: out: Spark cannot start its query: java.io.FileNotFoundException: /proc/x (No such file); "
-        "look at its path and options, and at the checkpoint kept"
+        "check its path and options, and the checkpoint kept"
     )
     assert fault_of(print, java_error("java.lang.Error: x\n\tat y")) == "java.lang.Error: x"
 

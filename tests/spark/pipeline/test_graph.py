@@ -7,7 +7,7 @@ from typing import Any
 from barnabas.spark.pipeline import Pipeline, graph
 from barnabas.spark.pipeline.definition import Kind
 
-# Stands for a function that makes a DataFrame.
+# Replaces a function that returns a DataFrame.
 NOTHING: Any = lambda *_: None  # noqa: E731
 
 

@@ -73,7 +73,7 @@ def refused(path: Path | str) -> str:
     return str(caught.value)
 
 
-# ------------------------------------------------------------------------------------------------------ Python
+# ----------------------------------------------------------------------------------------------------- Python
 
 
 def test_a_python_file(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_module() -> None:
     )
 
 
-def test_what_is_wrong_with_a_python_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_python_file_is_reported_with_its_line(tmp_path: Path) -> None:
     path = written(
         tmp_path, "x.py", "from barnabas.spark.pipeline import Pipeline\npipeline = Pipelin('x')\n"
     )
@@ -124,12 +124,12 @@ def test_a_file_in_the_folder_where_we_are_has_lines_too(
     assert refused("x.py") == "x.py:2: ModuleNotFoundError: No module named 'nowhere_at_all'"
     written(tmp_path, "x.py", "import sys\n\nsys.exit(3)\n")
     assert refused("x.py") == (
-        "x.py:3: it ends the program (SystemExit: 3); what is to be done only when the file is run by itself "
+        "x.py:3: it ends the program (SystemExit: 3); code for running the file directly "
         'belongs below: if __name__ == "__main__":'
     )
 
 
-def test_what_is_wrong_with_a_module_is_told_with_its_line(
+def test_an_error_in_a_module_is_reported_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "some_package"
@@ -142,7 +142,7 @@ def test_what_is_wrong_with_a_module_is_told_with_its_line(
     assert refused("some_package.two").startswith(f"{two}:1: it ends the program (SystemExit); ")
 
 
-# -------------------------------------------------------------------------------------------------------- TOML
+# ------------------------------------------------------------------------------------------------------- TOML
 
 
 def test_a_toml_file(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_toml_file(tmp_path: Path) -> None:
         ('of = "counts"', "", 'sinks.counts.of: it is missing; add of = "..."'),
         ('of = "counts"', 'of = "conts"', "orders: the sink counts takes conts, which is not defined"),
         ("exactly_once = true", "exactly_once = 1", "sinks.counts.exactly_once: 1 is neither true nor false"),
-        ('partition_by = ["day"]', 'partition_by = "day"', "sinks.large.partition_by: 'day' is no list of texts"),
+        ('partition_by = ["day"]', 'partition_by = "day"', "sinks.large.partition_by: 'day' is not a list of strings"),
         ('path = "tables/large"', "", "sinks.large: where do the rows go?"),
         ('path = "tables/large"', 'path = "a"\nexactly_once = true', "sinks.large.exactly_once: only a sink with"),
         ('topic = "counts"', 'topic = "counts"\npath = "x"', "sinks.counts.topic: a sink has either a topic, or"),
@@ -184,18 +184,18 @@ def test_a_toml_file(tmp_path: Path) -> None:
         ('topic = "counts"', 'topic = "c"\noptions.self = "x"', "sinks.counts.options.self: there is no such option"),
         ('path = "tables/large"', 'path = "x"\noptions.self = "x"', "sinks.large.options.self: there is no such opti"),
         ('name = "orders"', 'name = "my orders"', "a pipeline cannot be called 'my orders': use 1 to 100 letters"),
-        ('function = "beside:large"', 'function = "ends:x"', "ends.py:1: it ends the program (SystemExit: 3); what"),
+        ('function = "beside:large"', 'function = "ends:x"', "ends.py:1: it ends the program (SystemExit: 3); code"),
         ('function = "beside:large"', 'function = "has_a_fault:x"', "transforms.large.function: has_a_fault: OSErr"),
         ('topic = "counts"', 'topic = "c"\nmode = "apend"', "sinks.counts: orders: counts: mode 'apend' is none"),
         ('function = "beside:large"', 'function = "beside:small"', "beside has no function small"),
         ('function = "beside:large"', 'function = "nowhere:x"', "No module named 'nowhere'"),
         ('function = "beside:large"', 'function = "beside"', "transforms.large.function: give a module and a name"),
         ('topic = "orders"', 'topic = "o"\nformat = "csv"', "sources.lines.topic: a topic has no format csv"),
-        ('topic = "orders"', "topic = 3", "sources.lines.topic: 3 is no text; put it in quotes"),
+        ('topic = "orders"', "topic = 3", "sources.lines.topic: 3 is not a string; put it in quotes"),
         ('format = "csv"', "", "tables.owners: what is read?"),
         ("'{{'", "'{'", "transforms.counts.sql: "),
         ("FROM {lines} JOIN {owners} JOIN {lines}", "", "transforms.counts.sql: it reads nothing"),
-        ("limit = 3", "limit = [3]", "settings.limit: [3] is no text and no number"),
+        ("limit = 3", "limit = [3]", "settings.limit: [3] is neither a string nor a number"),
         ("limit = 3", "lines = 3", "sources.lines: lines is also a setting"),
         ('name = "orders"', "", 'name: it is missing; add name = "..."'),
         ('name = "orders"', 'name = "orders', "Illegal character"),
@@ -203,7 +203,7 @@ def test_a_toml_file(tmp_path: Path) -> None:
         ("[settings]", "sinks = 3\n[settings]", "Cannot"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_toml_file_is_told_with_its_key(
+def test_an_error_in_a_toml_file_is_reported_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, said: str
 ) -> None:
     written(tmp_path, "beside.py", "def large(counts): return counts\n")

@@ -33,7 +33,8 @@ least = 2
 topic = "{topic}"
 
 [transforms.parsed]
-sql = "SELECT split(CAST(value AS STRING), ' ')[1] AS what, try_cast(split(CAST(value AS STRING), ' ')[0] AS INT) AS amount FROM {lines}"
+sql = "SELECT split(CAST(value AS STRING), ' ')[1] AS what, try_cast(split(CAST(value AS STRING), ' ')[0] AS
+INT) AS amount FROM {lines}"
 
 [transforms.large]
 sql = "SELECT * FROM {parsed} WHERE amount >= CAST({least} AS INT)"
@@ -55,21 +56,21 @@ path = "{table}"
 
 def read(bootstrap: str, topic: str) -> list[tuple[str, int]]:
     """The committed records, in order."""
-    where = TopicPartition(topic, 0)
-    found: list[tuple[str, int]] = []
+    partition = TopicPartition(topic, 0)
+    results: list[tuple[str, int]] = []
     with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
-        consumer.assign([where])
-        consumer.seek_to_beginning(where)
-        end = consumer.end_offsets([where])[where]
-        while consumer.position(where) < end:
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end = consumer.end_offsets([partition])[partition]
+        while consumer.position(partition) < end:
             for record in consumer.poll(timeout_ms=1000):
                 assert isinstance(record.value, bytes)
                 row = json.loads(record.value)
-                found.append((row["what"], row["amount"]))
-    return found
+                results.append((row["what"], row["amount"]))
+    return results
 
 
-def test_a_pipeline_goes_on_from_its_checkpoint(
+def test_a_pipeline_continues_from_its_checkpoint(
     spark: SparkSession, bootstrap: str, fresh_name: Callable[[], str], tmp_path: Path
 ) -> None:
     topic, counts = fresh_name(), fresh_name()
@@ -121,12 +122,12 @@ def test_a_pipeline_goes_on_from_its_checkpoint(
     # Another topic is another source: its offsets would mean nothing.
     with pytest.raises(PipelineError, match=rf"but its checkpoint .* read lines \({topic}\).*pipeline reset"):
         pipeline.start(spark, {**settings, "topic": counts})
-    # Without the checkpoint Spark would number batches anew, and the files' list has those numbers.
+    # Without the checkpoint Spark would restart batch numbers, and the list of files has those numbers.
     with pytest.raises(PipelineError, match=r"Spark would skip as many batches as .*_spark_metadata lists"):
         pipeline.start(spark, {**settings, "checkpoint": str(tmp_path / "new")})
 
 
-def test_what_parts_give_is_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+def test_results_of_parts_are_checked(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = Pipeline("wrong", checkpoint=str(tmp_path / "checkpoint"))
 
     @pipeline.source
@@ -156,9 +157,9 @@ def test_what_parts_give_is_looked_at(spark: SparkSession, tmp_path: Path) -> No
     for name in ("still", "moving", "nothing", "few", "misspelt"):
         pipeline.to_parquet(name, of=name, path=str(tmp_path / name))
     for name, said in {
-        "still": "the source still is no stream; read it with spark.readStream",
+        "still": "the source still is not a stream; read it with spark.readStream",
         "moving": "the table moving is a stream; read it with spark.read",
-        "nothing": "the transform nothing gives NoneType; it must return a DataFrame",
+        "nothing": "the transform nothing returns NoneType; it must return a DataFrame",
         "few": "few: few is a table; a sink needs rows of a source",
         "misspelt": "the transform misspelt: .*idd",
         "else": "wrong has no sink else; there is still, moving, nothing, few, misspelt",

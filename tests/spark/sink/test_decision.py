@@ -54,7 +54,7 @@ def report(task: int | None, plan: Plan = PLAN, query: str = "q", batch: int = 3
 DECISION = Decision("q", 3, True, (transaction(0), transaction(1)))
 
 
-# ------------------------------------------------------------------------------------------------------- the record
+# ------------------------------------------------------------------------------------------------- the record
 
 
 def test_a_decision_survives_its_control_record() -> None:
@@ -62,7 +62,7 @@ def test_a_decision_survives_its_control_record() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"format":2}', encode(DECISION)[:-3], b"\xff"])
-def test_a_control_record_of_somebody_else_is_refused_in_words(value: bytes) -> None:
+def test_a_foreign_control_record_is_rejected_with_a_message(value: bytes) -> None:
     with pytest.raises(BrokenPromiseError, match="use another sinkId"):
         decode(value, SINK)
 
@@ -75,7 +75,7 @@ def test_a_batch_is_skipped_if_its_query_has_come_that_far(query: str, batch: in
     assert not PLAN.covers(query, batch)
 
 
-# ------------------------------------------------------------------------------------------------------- the reports
+# ------------------------------------------------------------------------------------------------ the reports
 
 
 def test_a_second_write_of_a_batch_is_not_taken_for_the_same_one() -> None:
@@ -103,7 +103,7 @@ class Context:
 
 
 def test_numbers_of_batches_belong_to_the_query_that_counts_them() -> None:
-    """A new checkpoint counts anew: its batches must not be taken for the old ones."""
+    """A new checkpoint restarts batch numbers: its batches must not be taken for the old ones."""
     from barnabas.spark.sink.tasks import Number
     from barnabas.spark.sink.writers import number_of
 
@@ -131,7 +131,7 @@ def test_every_mix_of_reports_is_decided_upon_or_refused() -> None:
         else:
             found = decide(reports)
             assert found == ((PLAN, Decision("q", 3, True, with_rows)) if with_rows else None)
-            # commit() may have decided before it raised: only the next plan can tell.
+            # commit() may have decided before it raised: only the next plan can find out.
             assert to_abort(reports) == ()
 
 
@@ -162,10 +162,10 @@ def test_no_task_no_decision() -> None:
     assert to_abort([]) == ()
 
 
-# -------------------------------------------------------------------------------------------------------- the states
+# ------------------------------------------------------------------------------------------------- the states
 
 
-def test_only_what_is_open_as_its_task_left_it_can_be_decided_upon() -> None:
+def test_only_transactions_open_as_their_tasks_left_them_are_decided() -> None:
     open_as_left = {
         one.transactional_id: Seen("Ongoing", one.producer_id, one.producer_epoch)
         for one in DECISION.transactions
@@ -205,10 +205,10 @@ def test_repaired_transactions_leave_the_decision() -> None:
     assert amended.covers("q", 3)
 
 
-# --------------------------------------------------------------------------------------------------------- the names
+# -------------------------------------------------------------------------------------------------- the names
 
 
-def test_a_sweep_takes_tasks_of_its_own_sink_only() -> None:
+def test_a_sweep_aborts_tasks_of_its_own_sink_only() -> None:
     mine = [task_id(SINK, 0, 0), task_id(SINK, 12, 3), task_id(SINK, 1, 0, 2)]
     others = [
         driver_id(SINK),

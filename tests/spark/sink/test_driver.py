@@ -1,4 +1,5 @@
-"""The exactly-once protocol against a broker, without Spark: who dies where, and what readers see.  # M-I1"""
+"""The exactly-once protocol against a broker, without Spark: every crash point, and what readers see.  #
+M-I1"""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ class MortalDriver(Driver):
         if self.dies_before == "repair is committed":
             assert producer.transactions is not None
             producer.transactions.begin()
-            for where, record in rows:
-                await producer.put(where, record)
+            for partition, record in rows:
+                await producer.put(partition, record)
             await producer.flush()
             raise DiedError
         await super()._committed(producer, rows)
@@ -125,7 +126,7 @@ class Bench:
 
     async def seen(self) -> Counter[str]:
         """What a reader of committed records sees, up to the very end."""
-        found: Counter[str] = Counter()
+        results: Counter[str] = Counter()
         settings = {
             **self.options.kafka,
             "isolation.level": "read_committed",
@@ -140,10 +141,10 @@ class Bench:
                 while any([await consumer.position(part) < ends[part] for part in parts]):
                     for one in await consumer.poll(timeout_ms=100):
                         assert isinstance(one.value, bytes)
-                        found[one.value.decode()] += 1
+                        results[one.value.decode()] += 1
         finally:
             await consumer.close()
-        return found
+        return results
 
     async def _stable_ends(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of the partitions, once no transaction is open in them."""
@@ -261,7 +262,7 @@ def test_a_driver_that_was_replaced_can_decide_nothing(play: Callable[[Scene], N
         zombie = bench.driver()
         late = await bench.tasks(await zombie.plan(), 0, 2)
         plan = await bench.driver().plan()
-        with pytest.raises(BrokenPromiseError, match="not open any more"):
+        with pytest.raises(BrokenPromiseError, match="no longer open"):
             await zombie.commit(late)
         # Its tasks wrote after the sweep: now only the fence holds it.
         late = [
@@ -275,7 +276,7 @@ def test_a_driver_that_was_replaced_can_decide_nothing(play: Callable[[Scene], N
     play(scene)
 
 
-def test_what_speculation_and_lost_tasks_leave_is_swept_away(play: Callable[[Scene], None]) -> None:
+def test_transactions_of_speculation_and_lost_tasks_are_swept(play: Callable[[Scene], None]) -> None:
     async def scene(bench: Bench) -> None:
         driver = bench.driver()
         plan = await driver.plan()
@@ -287,7 +288,7 @@ def test_what_speculation_and_lost_tasks_leave_is_swept_away(play: Callable[[Sce
     play(scene)
 
 
-def test_a_batch_that_is_given_up_leaves_nothing(play: Callable[[Scene], None]) -> None:
+def test_an_abandoned_batch_leaves_nothing(play: Callable[[Scene], None]) -> None:
     async def scene(bench: Bench) -> None:
         driver = bench.driver()
         reports = await bench.tasks(await driver.plan(), 0, 2)

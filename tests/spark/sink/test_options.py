@@ -1,4 +1,4 @@
-"""Options and columns of the sink: what is taken, and in which words the rest is refused."""
+"""Options and columns of the sink: what is accepted, and the messages for the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_least_that_is_needed() -> None:
     assert options.table_settings()["bootstrap.servers"] == "localhost:1"
 
 
-def test_what_a_user_gives_wins_over_what_suits_tables() -> None:
+def test_user_options_override_table_defaults() -> None:
     given = {**SERVERS, "kafka.batch.size": "100", "kafka.linger.ms": "0"}
     settings = sink_options(given).table_settings()
     assert (settings["batch.size"], settings["linger.ms"]) == ("100", "0")
@@ -66,14 +66,14 @@ def test_exactly_once() -> None:
         ({**SERVERS, "delivery_guarantee": "exactly-once"}, "did you mean deliveryGuarantee"),
         (
             {**SERVERS, "colour": "red"},
-            "colour is no option of this sink; known are topic, deliveryGuarantee",
+            "colour is not an option of this sink; known are topic, deliveryGuarantee",
         ),
         ({**SERVERS, "kafka.compresion.type": "lz4"}, "did you mean kafka.compression.type"),
         ({**EXACTLY, "sinkId": "a b"}, "use 1 to 120 letters"),
         ({**EXACTLY, "batchId": "-1"}, "foreachBatch"),
     ],
 )
-def test_wrong_options_are_told_in_words(given: dict[str, str], words: str) -> None:
+def test_wrong_options_are_explained(given: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         sink_options(given)
 
@@ -149,7 +149,7 @@ def test_the_option_topic_wins_over_the_column() -> None:
         ),
     ],
 )
-def test_wrong_columns_are_refused_in_the_connectors_words(
+def test_wrong_columns_are_rejected_with_the_connectors_messages(
     columns: str, topic: str | None, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):

@@ -48,11 +48,11 @@ def read(bootstrap: str, topic: str) -> list[ConsumerRecord]:
 
 def numbers(bootstrap: str, topic: str) -> Counter[int]:
     """The values of a topic, counted."""
-    found: Counter[int] = Counter()
+    results: Counter[int] = Counter()
     for one in read(bootstrap, topic):
         assert isinstance(one.value, bytes)
-        found[int(one.value)] += 1
-    return found
+        results[int(one.value)] += 1
+    return results
 
 
 def write(frame: DataFrame, bootstrap: str, **options: Any) -> None:
@@ -106,11 +106,11 @@ def test_rows_go_to_the_topics_they_name(
         (["cast(id as string) as key"], {"topic": "t"}, "Required attribute 'value' not found"),
         (["id as value"], {"topic": "t"}, "value attribute unsupported type bigint"),
         (["'x' as value", "cast(null as string) as topic"], {}, "null topic present in the data"),
-        (["'x' as value", "99 as partition"], {"topic": "TOPIC"}, "none with the number 99"),
+        (["'x' as value", "99 as partition"], {"topic": "TOPIC"}, "there is no partition 99"),
         (["'x' as value"], {"topic": "t", "deliveryGuarantee": "exactly-once"}, "'sinkId' must be specified"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_errors_are_explained(
     spark: SparkSession, bootstrap: str, topic: str, columns: list[str], options: dict[str, str], words: str
 ) -> None:
     options = {name: topic if value == "TOPIC" else value for name, value in options.items()}

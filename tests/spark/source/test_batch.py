@@ -100,10 +100,10 @@ def test_an_error_of_the_source_reaches_the_user(spark: SparkSession, bootstrap:
         ).load().count()
 
 
-# ------------------------------------------------------------------------------------- what is to be read
+# ----------------------------------------------------------------------------------------- what is to be read
 
 
-def test_offsets_start_and_end_where_they_are_told(bootstrap: str, topic: str) -> None:
+def test_offsets_start_and_end_as_configured(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, 2)
     produce(bootstrap, topic, TEN)
     produce(bootstrap, topic, TEN, partition=1)
@@ -128,7 +128,7 @@ def test_times_start_and_end_reads(bootstrap: str, topic: str) -> None:
     assert (
         values(batch_rows(options_of(bootstrap, topic, startingOffsetsByTimestamp=by_partition))) == TEN[4:5]
     )
-    # Nothing is that young: an end is the end, a start is an error unless it is told otherwise.
+    # No record is that new: an end is the current end, a start is an error unless configured otherwise.
     late = str(now + 10**7)
     assert values(batch_rows(options_of(bootstrap, topic, endingTimestamp=late))) == TEN[:5]
     with pytest.raises(OptionError, match="startingOffsetsByTimestampStrategy to latest"):
@@ -152,7 +152,7 @@ def test_patterns_and_assignments_choose_partitions(bootstrap: str, topic: str) 
     assert values(batch_rows({**servers, "assign": assigned})) == [b"y", b"x"]
 
 
-def test_what_is_named_and_cannot_be_read_is_told(
+def test_missing_partitions_are_reported(
     bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(bootstrap, topic, 2)
@@ -162,7 +162,7 @@ def test_what_is_named_and_cannot_be_read_is_told(
         "assign": json.dumps({topic: [1, 2, 7]}),
         "fetchOffset.retryIntervalMs": "1",
     }
-    # Spark's own connector passes over them without a word.
+    # Spark's own connector skips them silently.
     with pytest.raises(
         OptionError, match=f"assign: {topic}-2, {topic}-7 is not known to .*: correct the opt"
     ):
@@ -170,16 +170,16 @@ def test_what_is_named_and_cannot_be_read_is_told(
     with pytest.raises(OptionError, match=f"assign: {topic}-2, {topic}-7 is not known to"):
         stream_reader(source_schema(assigned), assigned).initialOffset()
     assert values(batch_rows({**assigned, "failOnDataLoss": "false"})) == [b"x"]
-    assert f"assign names {topic}-2, {topic}-7, which are not there" in caplog.text
+    assert f"assign names {topic}-2, {topic}-7, which do not exist" in caplog.text
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_consumer_group_offsets(
             topic, {TopicPartition(topic, 0): OffsetAndMetadata(1)}
         ).raise_first()
-    with pytest.raises(OptionError, match="__consumer_offsets is a topic of the brokers' own"):
+    with pytest.raises(OptionError, match="__consumer_offsets is an internal topic"):
         batch_rows(options_of(bootstrap, "__consumer_offsets"))
 
 
-def test_groups_tell_where_to_start(bootstrap: str, topic: str) -> None:
+def test_groups_determine_the_start(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, 2)
     produce(bootstrap, topic, TEN)
     produce(bootstrap, topic, TEN[:2], partition=1)
@@ -218,7 +218,7 @@ def test_transactions_are_seen_as_the_isolation_level_says(bootstrap: str, topic
         producer.abort_transaction()
 
 
-# --------------------------------------------------------------------------------------------- filters
+# ---------------------------------------------------------------------------------------------------- filters
 
 
 def filtered(given: dict[str, str], *filters: Any) -> tuple[list[bytes | None], int]:
@@ -250,7 +250,7 @@ def test_filters_on_partition_offset_and_topic_leave_nothing_to_spark(bootstrap:
 
 
 def test_a_filter_on_time_saves_reading_and_stays_with_spark(bootstrap: str, topic: str) -> None:
-    """Times need not grow with offsets: what is younger is found wherever it stands."""
+    """Timestamps need not grow with offsets: newer records are found at any offset."""
     create(bootstrap, topic)
     base = _BASE_MS
     for offset, time_ms in enumerate((base, base + 2000, base + 1000, base + 3000, base)):
@@ -258,12 +258,12 @@ def test_a_filter_on_time_saves_reading_and_stays_with_spark(bootstrap: str, top
     after = datetime.fromtimestamp((base + 2000) / 1000, UTC)
     seen, left = filtered(options_of(bootstrap, topic), GreaterThanOrEqual(("timestamp",), after))
     assert left == 1
-    # Spark takes offset 2 and 4 out if they are there; 1 and 3 must be.
+    # Spark filters offsets 2 and 4 if they are there; 1 and 3 must be.
     assert set(seen) >= {b"1", b"3"}
     assert b"0" not in seen
 
 
-# ------------------------------------------------------------------------------------------- bad input
+# -------------------------------------------------------------------------------------------------- bad input
 
 
 def test_an_unknown_topic_is_named(bootstrap: str) -> None:
@@ -316,10 +316,10 @@ def test_records_that_go_while_they_are_read_count_as_lost(bootstrap: str, topic
                 assert values(read_rows(reader, planned)) == TEN[3:]
 
 
-def test_a_deleted_topic_is_told(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_topic_is_reported(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from barnabas.spark.source import fetching
 
-    monkeypatch.setattr(fetching, "UNKNOWN_PATIENCE_MS", 300)
+    monkeypatch.setattr(fetching, "UNKNOWN_TIMEOUT_MS", 300)
     create(bootstrap, topic)
     produce(bootstrap, topic, TEN)
     given = options_of(bootstrap, topic)
@@ -331,7 +331,7 @@ def test_a_deleted_topic_is_told(bootstrap: str, topic: str, monkeypatch: pytest
         read_rows(reader, planned)
 
 
-def test_a_broker_that_is_away_is_told_with_the_reason(bootstrap: str, topic: str) -> None:
+def test_an_unavailable_broker_is_reported_with_the_reason(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic)
     produce(bootstrap, topic, TEN)
     given = options_of(bootstrap, topic)
@@ -351,8 +351,8 @@ def test_records_that_cannot_be_decoded_name_their_place(
     produce(bootstrap, topic, TEN)
     from barnabas.spark.source import fetching
 
-    def damaged(where: Any, data: bytes, *rest: Any) -> CompletedFetch:
-        return CompletedFetch(where, data[:-1] + bytes([data[-1] ^ 1]), *rest)
+    def damaged(partition: Any, data: bytes, *rest: Any) -> CompletedFetch:
+        return CompletedFetch(partition, data[:-1] + bytes([data[-1] ^ 1]), *rest)
 
     monkeypatch.setattr(fetching, "CompletedFetch", damaged)
     with pytest.raises(
@@ -364,7 +364,7 @@ def test_records_that_cannot_be_decoded_name_their_place(
 def test_a_time_that_spark_cannot_hold_is_named(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, message_timestamp_after_max_ms=str(2**63 - 1))
     produce(bootstrap, topic, [b"x"], timestamp_ms=2**62)
-    with pytest.raises(ValueError, match=f"offset 0 of {topic}-0 has the time {2**62} ms"):
+    with pytest.raises(ValueError, match=f"offset 0 of {topic}-0 has the timestamp {2**62} ms"):
         batch_rows(options_of(bootstrap, topic))
     kept = StructType([StructField("value", BinaryType())])
     reader = batch_reader(kept, options_of(bootstrap, topic))

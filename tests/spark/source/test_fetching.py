@@ -1,4 +1,4 @@
-"""Fetching a range when brokers answer strangely; no broker here."""
+"""Fetching a range when brokers respond strangely; without a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {"isolation.level": "read_uncommitted", "check.crcs": True}
 
 
 class Silent:
-    """A partition that has offsets, says so, and gives nothing."""
+    """A partition that reports offsets, and returns nothing."""
 
     check_crcs = True
 
@@ -43,19 +43,19 @@ def submit(fetched: Fetched) -> Future[Fetched]:
 def test_a_partition_that_gives_nothing_below_its_end_has_lost_nothing(
     monkeypatch: pytest.MonkeyPatch, fail: bool
 ) -> None:
-    """A time-out, as Spark's own connector has it, whatever failOnDataLoss says."""
+    """A time-out, as in Spark's own connector, whatever failOnDataLoss is."""
     monkeypatch.setattr(clients, "cluster_for", lambda _: (SETTINGS, None))
     monkeypatch.setattr(clients, "submit", submit)
     monkeypatch.setattr(fetching, "_Source", Silent)
     with pytest.raises(KafkaTimeoutError, match="orders-0 has offsets 0 to 99, but gave nothing at 10"):
-        list(fetching.chunks({}, OffsetRange(WHERE, 10, 20), 1, LossReport(fail)))
+        list(fetching.completed_fetches({}, OffsetRange(WHERE, 10, 20), 1, LossReport(fail)))
 
 
 @pytest.mark.parametrize(("first", "end", "is_lost"), [(0, 20, False), (11, 20, True), (0, 10, True)])
-def test_an_offset_that_is_out_of_range_only_where_it_was_asked_for_is_asked_for_again(
+def test_an_offset_that_is_out_of_range_only_on_a_lagging_replica_is_retried(
     monkeypatch: pytest.MonkeyPatch, first: int, end: int, is_lost: bool
 ) -> None:
-    """A follower that is behind (KIP-392) knows less than the leader, and nothing is lost."""
+    """A lagging follower (KIP-392) knows less than the leader, and nothing is lost."""
 
     async def bounds(*_: object, **__: object) -> tuple[int, int]:
         return first, end

@@ -1,4 +1,4 @@
-"""Filters that are taken over from Spark, without a broker."""
+"""Pushed-down filters, without a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from barnabas.spark.source.filters import Pushed
 
 
 def test_a_time_before_1970_leaves_nothing_out() -> None:
-    """Records without a time have -1; and a broker takes a time of -1 for the end of the partition."""
+    """Records without a timestamp have -1; and a broker treats a timestamp of -1 as the end of the
+    partition."""
     pushed = Pushed()
     old = GreaterThanOrEqual(("timestamp",), datetime(1960, 1, 1, tzinfo=UTC))
     assert pushed.take([old]) == [old]

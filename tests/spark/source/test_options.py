@@ -1,4 +1,4 @@
-"""The options of the source: what is taken, and how a wrong one is refused."""
+"""The options of the source: what is accepted, and how invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_checkpoint_of_another_source_says_so(held: object) -> None:
         ({**BASE, "kafka.auto.offset.reset": "latest"}, "set startingOffsets"),
         ({**BASE, "kafka.enable.auto.commit": "true"}, "set groupId"),
         ({**BASE, "kafka.isolation.levl": "read_committed"}, "did you mean kafka.isolation.level"),
-        ({**BASE, "kafka.nonsense": "x"}, "kafka.nonsense is no option of a client"),
+        ({**BASE, "kafka.nonsense": "x"}, "kafka.nonsense is not an option of a client"),
         ({**BASE, "startingOffsetsByTimestampStrategy": "guess"}, "error or latest"),
         (
             {**BASE, "startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'},
@@ -116,7 +116,7 @@ def test_a_wrong_option_is_named(given: dict[str, str], said: str) -> None:
 
 
 def test_a_pattern_that_is_none_and_an_end_of_a_stream_are_refused() -> None:
-    with pytest.raises(OptionError, match="is no regular expression"):
+    with pytest.raises(OptionError, match="is not a regular expression"):
         stream_options({"kafka.bootstrap.servers": "x:1", "subscribePattern": "a("})
     with pytest.raises(OptionError, match="a stream has no end"):
         stream_options({**BASE, "endingoffsets": "latest"})
@@ -145,19 +145,27 @@ def test_a_schema_only_chooses_columns(schema: str, said: str) -> None:
         batch_reader(wanted, BASE)
 
 
-def test_tasks_are_cut_as_options_say() -> None:
+def test_tasks_are_divided_as_configured() -> None:
     ranges = [OffsetRange(WHERE, 0, 100, from_earliest=True), OffsetRange(OTHER, 5, 5)]
     assert cut(ranges, None, None) == [ranges[0]]
     halves = cut(ranges, 2, None)
-    assert [(one.start, one.end, one.from_earliest) for one in halves] == [(0, 50, True), (50, 100, False)]
+    assert [(halve.start, halve.end, halve.from_earliest) for halve in halves] == [
+        (0, 50, True),
+        (50, 100, False),
+    ]
     parts = cut(ranges, None, 30)
-    assert [(one.start, one.end) for one in parts] == [(0, 25), (25, 50), (50, 75), (75, 100)]
+    assert [(part.start, part.end) for part in parts] == [(0, 25), (25, 50), (50, 75), (75, 100)]
     # A small partition stays whole, and the large one is divided among the rest.
     mixed = cut([OffsetRange(WHERE, 0, 90), OffsetRange(OTHER, 0, 10)], 4, None)
-    assert [(one.where.partition, one.size) for one in mixed] == [(0, 30), (0, 30), (0, 30), (1, 10)]
+    assert [(one.topic_partition.partition, one.size) for one in mixed] == [
+        (0, 30),
+        (0, 30),
+        (0, 30),
+        (1, 10),
+    ]
 
 
-def test_a_limit_is_shared_by_size_and_starves_nobody() -> None:
+def test_a_limit_is_shared_by_size_and_starves_no_partition() -> None:
     assert share_limit(10, {WHERE: 0, OTHER: 0}, {WHERE: 990, OTHER: 10}) == {WHERE: 9, OTHER: 1}
     assert share_limit(10, {WHERE: 5, OTHER: 0}, {WHERE: 5, OTHER: 4}) == {WHERE: 5, OTHER: 4}
     assert share_limit(10, {WHERE: 5}, {WHERE: 5}) == {WHERE: 5}

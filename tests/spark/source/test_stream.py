@@ -51,10 +51,10 @@ def run(
     )
 
 
-# -------------------------------------------------------------------------------------- through a session
+# ------------------------------------------------------------------------------------------ through a session
 
 
-def test_a_query_goes_on_from_its_checkpoint_and_commits_for_its_group(
+def test_a_query_continues_from_its_checkpoint_and_commits_for_its_group(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     create(bootstrap, topic)
@@ -70,7 +70,7 @@ def test_a_query_goes_on_from_its_checkpoint_and_commits_for_its_group(
     assert seen == [TEN[:6], TEN[6:]]
     source = query.lastProgress.sources[0]
     assert json.loads(source.endOffset) == json.loads(source.latestOffset) == {topic: {"0": 10}}
-    # Partitions that come later are read from their beginning.
+    # Partitions that are added later are read from their beginning.
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_partitions({topic: 2}).raise_first()
     produce(bootstrap, topic, [b"10"])
@@ -82,7 +82,7 @@ def test_a_query_goes_on_from_its_checkpoint_and_commits_for_its_group(
     with Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
         both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
         told = consumer.committed(both)
-        assert [one.offset for one in (told[where] for where in both) if one is not None] == [11, 1]
+        assert [one.offset for one in (told[partition] for partition in both) if one is not None] == [11, 1]
 
 
 def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(
@@ -95,14 +95,14 @@ def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(
     create(bootstrap, other)
     frame = spark.readStream.format("barnabas").options(**options_of(bootstrap, other)).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-    with pytest.raises(StreamingQueryException, match=f"{topic}-0 are gone.*failOnDataLoss"):
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0 were deleted.*failOnDataLoss"):
         finished(writer.trigger(availableNow=True).start)
 
 
 # ------------------------------------------------------------------------------------- which offsets are next
 
 
-def test_limits_are_what_the_options_say(bootstrap: str, topic: str) -> None:
+def test_limits_are_as_configured(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic, 2)
     produce(bootstrap, topic, TEN)
     produce(bootstrap, topic, TEN, partition=1)
@@ -112,7 +112,7 @@ def test_limits_are_what_the_options_say(bootstrap: str, topic: str) -> None:
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(6)
     assert reader.latestOffset(start, limit) == {topic: {"0": 3, "1": 3}}
-    # The once-trigger wants everything, whatever the options say.
+    # The once trigger reads everything, whatever the options are.
     assert reader.latestOffset(start, ALL) == {topic: {"0": 10, "1": 10}}
     assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
     reader.stop()
@@ -129,13 +129,13 @@ def test_available_now_does_not_run_after_new_records(bootstrap: str, topic: str
     reader.stop()
 
 
-def test_a_batch_waits_for_enough_records_but_not_for_ever(bootstrap: str, topic: str) -> None:
+def test_a_batch_waits_for_enough_records_but_not_forever(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic)
     produce(bootstrap, topic, TEN[:1])
     reader = reader_of(bootstrap, topic, startingOffsets="earliest", minOffsetsPerTrigger="5")
     start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
     assert limit == ReadMinRows(5)
-    # The first one is overdue: nobody knows how long its records have waited.
+    # The first one is overdue: it is unknown how long its records have waited.
     assert reader.latestOffset(start, limit) == {topic: {"0": 1}}
     produce(bootstrap, topic, TEN[:3])
     assert reader.latestOffset({topic: {"0": 1}}, limit) == {topic: {"0": 1}}
@@ -191,25 +191,25 @@ def test_new_partitions_are_read_from_their_beginning(bootstrap: str, topic: str
     assert between(reader, {topic: {"0": 0}}, {topic: {"0": 0, "1": 3}}) == TEN[:3]
     limited = reader.latestOffset({topic: {"0": 0}}, ReadMaxRows(2))
     assert limited == {topic: {"0": 0, "1": 2}}
-    # One whose first records are gone already was missed.
+    # One whose first records are already deleted was missed.
     delete_records(bootstrap, topic, 1, 1)
     with pytest.raises(DataLossError, match=f"new partition {topic}-1 begins at offset 1, not at 0"):
         reader.partitions({topic: {"0": 0}}, {topic: {"0": 0, "1": 3}})
     reader.stop()
 
 
-def test_partitions_that_go_or_shrink_are_told(bootstrap: str, topic: str) -> None:
+def test_deleted_or_truncated_partitions_are_reported(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic)
     produce(bootstrap, topic, TEN)
     strict, lax = reader_of(bootstrap, topic), reader_of(bootstrap, topic, failOnDataLoss="false")
     more = {topic: {"0": 0, "1": 5}}
-    with pytest.raises(DataLossError, match=f"{topic}-1 are gone.*failOnDataLoss to false"):
+    with pytest.raises(DataLossError, match=f"{topic}-1 were deleted.*failOnDataLoss to false"):
         strict.partitions(more, {topic: {"0": 10}})
     assert between(lax, more, {topic: {"0": 10}}) == TEN
     with pytest.raises(DataLossError, match="went back from offset 20 to 10"):
         strict.partitions({topic: {"0": 20}}, {topic: {"0": 10}})
     assert between(lax, {topic: {"0": 20}}, {topic: {"0": 10}}) == []
-    with pytest.raises(DataLossError, match="cannot be found any more"):
+    with pytest.raises(DataLossError, match="can no longer be found"):
         strict.partitions({topic: {"0": 10}}, {topic: {"0": 10, "7": 3}})
     assert between(lax, {topic: {"0": 9}}, {topic: {"0": 10, "7": 3}}) == TEN[9:]
     strict.stop()
@@ -225,7 +225,7 @@ def test_a_retention_gap_fails_or_is_passed_over(bootstrap: str, topic: str) -> 
     with pytest.raises(DataLossError, match="has offsets 6 to 9"):
         between(strict, start, end)
     assert between(lax, start, end) == TEN[6:8]
-    # All of it is gone.
+    # All of it is deleted.
     assert between(lax, start, {topic: {"0": 5}}) == []
     strict.stop()
     lax.stop()
@@ -250,7 +250,7 @@ def test_a_pattern_finds_topics_that_come_later(bootstrap: str, topic: str) -> N
     reader.stop()
 
 
-def test_offsets_that_a_partition_does_not_have_any_more_are_told(bootstrap: str, topic: str) -> None:
+def test_deleted_offsets_are_reported(bootstrap: str, topic: str) -> None:
     """As after a leader was elected that lacks what the one before had."""
     create(bootstrap, topic)
     produce(bootstrap, topic, TEN)

@@ -439,7 +439,7 @@ def test_the_cleaner_swaps_segments() -> None:
     group = log.segments[:3]
     new = cleaned(log, group, [2, 8])
     assert names(disk, ".cleaned")
-    log.replace_segments([new], group)
+    log.local.replace_segments([new], group)
     assert log.segments[0] is new
     assert [segment.base_offset for segment in log.segments] == [0, 12, 16]
     assert not names(disk, ".cleaned") + names(disk, ".swap")

@@ -342,7 +342,7 @@ def test_many_segments_stay_closed() -> None:  # M-H3
     write(log, *[3] * 60)
     assert len(log.segments) >= 20
     assert offsets(log) == list(range(180))
-    opened = [segment for segment in log.segments if segment.offset_index.is_loaded]
+    opened = [segment for segment in log.segments if segment.indexes.offset_index.is_loaded]
     assert len(opened) <= 9
 
 

@@ -227,7 +227,7 @@ def test_the_same_batches_make_the_same_files(recorded: Recorded, tmp_path: Path
     )
     log.assign_epoch(source.epochs.entries[0].epoch if source.epochs.entries else 0, 0)
     for one in [
-        view.copy() for segment in source.segments for _, data in segment.chunks() for view in views(data)
+        view.copy() for segment in source.segments for view in views(segment.read_at(0, segment.size))
     ]:
         log.append_as_follower(one, 10)
     log.set_high_watermark(log.end_offset)

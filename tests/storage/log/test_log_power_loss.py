@@ -91,7 +91,7 @@ def clean(log: Log, promise: Promise) -> None:
                 new.append(data[start : start + header.size], header.last_offset)
     new.become_inactive()
     new.sync()
-    log.replace_segments([new], group)
+    log.local.replace_segments([new], group)
 
 
 @pytest.mark.parametrize("seed", range(1, 7))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.base.errors import KafkaError
+from barnabas.batch import check, compression, view
 from barnabas.batch.build import build
+from barnabas.batch.check import NOT_EXAMINED
 from barnabas.batch.compression import Codec
+from barnabas.batch.engine.walk import walk
 from barnabas.batch.records import Record
+from barnabas.batch.view import BatchView
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.storage.log import log as log_module
+from barnabas.storage.log import plain_append
+from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from tests.storage.logs import SMALL, T0, HandClock, open_log
@@ -51,7 +58,7 @@ def both(options: LogOptions, act: Callable[[Log], list[Any]]) -> None:
     for short in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not short:
-                patch.setattr(log_module, "append_plain", lambda *args: None)
+                patch.setattr(log_module, "append_plain", lambda *args: NOT_EXAMINED)
             clock = HandClock()
             log = open_log(MemoryDisk(clock=clock), options, clock=clock)
             done = act(log)
@@ -78,7 +85,7 @@ BATCHES = st.one_of(
         lambda sequence, epoch, count: batch(
             count, producer_id=7, producer_epoch=epoch, base_sequence=sequence
         ),
-        st.integers(0, 6),
+        st.integers(-1, 6),
         st.sampled_from([0, 0, 0, 1]),
         st.integers(1, 2),
     ),
@@ -117,12 +124,17 @@ def test_the_same_refusals(position: int, byte: int) -> None:
     both(OPTIONS, lambda log: [outcome(log, batch(), 0), outcome(log, data, 0), outcome(log, batch(), 0)])
 
 
+def test_a_producer_without_a_sequence_is_refused_either_way() -> None:
+    data = batch(producer_id=7, producer_epoch=0, base_sequence=-1)
+    both(OPTIONS, lambda log: [outcome(log, data, 0), outcome(log, batch(), 0), outcome(log, data, 0)])
+
+
 def test_most_appends_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[bool] = []
 
     def spy(*args: Any) -> Any:
         result = real(*args)
-        taken.append(result is not None)
+        taken.append(isinstance(result, AppendResult))
         return result
 
     real = vars(log_module)["append_plain"]
@@ -134,6 +146,48 @@ def test_most_appends_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
         log.append_as_leader(batch(codec=Codec.ZSTD), 0)
     # The first batch of the segment and the first of the producer go the careful way.
     assert taken == [False, True, True, True, True, True, True, True]
+
+
+EXAMINED: dict[str, tuple[LogOptions, bytes | bytearray]] = {
+    "plain, and the first of its segment": (OPTIONS, batch()),
+    "the first of a producer": (OPTIONS, batch(producer_id=7, producer_epoch=0, base_sequence=0)),
+    "a duplicate": (OPTIONS, batch(producer_id=8, producer_epoch=0, base_sequence=0)),
+    "out of order": (OPTIONS, batch(producer_id=8, producer_epoch=0, base_sequence=9)),
+    "compressed": (OPTIONS, batch(codec=Codec.GZIP)),
+    "a record without a key": (replace(OPTIONS, cleanup_compact=True), batch(key=None)),
+    "too late": (OPTIONS, batch(time=T0 + 10**9)),
+    "a wrong CRC": (OPTIONS, bytes(batch())[:-1] + b"?"),
+    "compressed anew": (replace(OPTIONS, compression_type="gzip"), batch()),
+    "stamped by the broker": (replace(OPTIONS, message_timestamp_type="LogAppendTime"), batch()),
+}
+
+
+@pytest.mark.parametrize("name", EXAMINED)
+def test_no_batch_is_examined_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One CRC of what was sent, one decompression and one walk, whichever way the batch takes."""
+    options, data = EXAMINED[name]
+    clock = HandClock()
+    log = open_log(MemoryDisk(clock=clock), options, clock=clock)
+    outcome(log, batch(producer_id=8, producer_epoch=0, base_sequence=0), 0)
+    looks: Counter[str] = Counter()
+
+    def counted(look: str, real: Any) -> Any:
+        def count(*args: Any) -> Any:
+            looks[look] += 1
+            return real(*args)
+
+        return count
+
+    monkeypatch.setattr(plain_append, "_crc32c", counted("crc", plain_append._crc32c))
+    monkeypatch.setattr(BatchView, "crc_ok", counted("crc", BatchView.crc_ok))
+    for module in (plain_append, check):
+        monkeypatch.setattr(module, "walk", counted("walk", walk))
+    monkeypatch.setattr(plain_append, "decompress", counted("decompress", compression.decompress))
+    monkeypatch.setattr(view, "decompress", counted("decompress", compression.decompress))
+    outcome(log, data, 0)
+    assert looks["crc"] == 1
+    assert looks["walk"] <= 1
+    assert looks["decompress"] <= 1 or name == "too late"  # there each record is named in the refusal
 
 
 def test_a_log_that_was_cut_rolled_or_reconfigured_looks_again() -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from barnabas.batch.view import CorruptBatch
+from barnabas.batch.view import BatchHeader, CorruptBatch
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.storage.log import log_files
 from barnabas.storage.log.log import Log
-from barnabas.storage.segment.batch_headers import BatchHeader
 from tests.storage.logs import (
     FOLDER,
     SMALL,

@@ -66,7 +66,7 @@ def test_records_without_a_time_go_by_the_file() -> None:
     log.append_as_follower(batch(1, time=-1), 0)
     log.roll()
     log.set_high_watermark(1)
-    log.segments[0].set_modified_ms(T0)
+    log.segments[0].files.set_modified_ms(T0)
     assert too_old(log, T0 + HOUR_MS) == []
     assert [s.base_offset for s in too_old(log, T0 + HOUR_MS + 1)] == [0]
 

@@ -90,7 +90,7 @@ def test_locate_gives_the_batch_of_an_offset_or_the_next() -> None:
         assert header.base_offset <= max(offset, BASE) <= header.last_offset
     assert segment.locate(BASE + 60) is None
     assert segment.next_offset() == BASE + 60
-    assert segment.ends_whole()
+    assert segment.search.ends_whole()
 
 
 @pytest.mark.parametrize("kind", [log_files.OFFSET_INDEX, log_files.TIME_INDEX])
@@ -135,13 +135,13 @@ def test_times_are_found_and_a_false_time_index_is_noticed() -> None:
     disk = MemoryDisk()
     segment = segment_on(disk)
     fill(segment, 40)
-    assert [segment.find_time(T0 + 10 * number) for number in (0, 1, 2)] == [0, 0, segment.size // 40]
+    assert [segment.search.find_time(T0 + 10 * number) for number in (0, 1, 2)] == [0, 0, segment.size // 40]
     segment.close()
     path = f"{FOLDER}/{log_files.of_offset(BASE, log_files.TIME_INDEX)}"
     # Every entry claims the offset of a much later batch: the answer would skip what lies between.
     entries = [struct.pack(">qi", time, 70) for time, _ in struct.iter_unpack(">qi", disk.read_bytes(path))]
     disk.write_atomically(path, b"".join(entries))
-    assert reopened(disk).find_time(T0 + 20) == segment.size // 40
+    assert reopened(disk).search.find_time(T0 + 20) == segment.size // 40
 
 
 def test_rolling_by_size_time_index_and_offset() -> None:
@@ -249,7 +249,7 @@ def test_retention_times() -> None:
     disk = MemoryDisk()
     segment = segment_on(disk)
     assert segment.first_batch_timestamp == LONG_MAX
-    segment.set_modified_ms(12345)
+    segment.files.set_modified_ms(12345)
     assert segment.largest_timestamp == 12345
     fill(segment, 2)
     assert segment.largest_timestamp == T0 + 11
@@ -257,5 +257,5 @@ def test_retention_times() -> None:
     segment.close()
     again = reopened(disk)
     assert again.largest_timestamp == T0 + 11
-    assert not again.time_index.is_loaded
+    assert not again.indexes.time_index.is_loaded
     assert again.first_batch_timestamp == T0 + 1

@@ -109,7 +109,7 @@ def test_indexes_ahead_of_the_batches_do_not_stop_an_append() -> None:
     size = stopped(disk)
     disk.write_atomically(path(9, log_files.OFFSET_INDEX), struct.pack(">iiii", 1, size, 1 << 20, 2 * size))
     log = open_log(disk, SHORT)
-    log.options = SMALL
+    log.set_options(SMALL)
     write(log, 1, 1, time=T0 + 20_000)
     assert offsets(log) == list(range(14))
     assert [read(log, offset, 1) for offset in (11, 12, 13)] == [[11], [12], [13]]

@@ -19,8 +19,9 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.batch.view import CRC_POSITION, BatchView, batch_crc, batches
 from barnabas.protocol.apis import api_named
-from barnabas.protocol.frame import FrameReader, read_response, write_request
+from barnabas.protocol.frame import read_response, write_request
 from barnabas.protocol.schema import Field, Message
+from tests.frames import FrameReader
 
 CLIENT_ID = "judge"
 ANSWER_TIMEOUT_S = 15

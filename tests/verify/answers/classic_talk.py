@@ -14,7 +14,8 @@ from typing import Any
 
 from barnabas.base.errors import ErrorCode
 from barnabas.protocol.apis import api_named
-from barnabas.protocol.frame import FrameReader, read_response, write_request
+from barnabas.protocol.frame import read_response, write_request
+from tests.frames import FrameReader
 from tests.verify.answers.broker_ask import Plain, made, plain
 
 PATIENCE_S = 30

@@ -15,8 +15,9 @@ import pytest
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import TRANSACTION_STATE
 from barnabas.protocol.apis import api
-from barnabas.protocol.frame import FrameReader, read_response, write_request
+from barnabas.protocol.frame import read_response, write_request
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.frames import FrameReader
 from tests.verify.answers.asks.txn import (
     ASKS,
     LAST_EPOCH,

@@ -19,7 +19,7 @@ from barnabas.config.node.node import Node, read_node
 from barnabas.config.values.properties import loads
 from barnabas.metadata.image import ConfigResource, Image
 from barnabas.protocol.apis import api
-from barnabas.protocol.frame import FrameReader, read_response, write_request
+from barnabas.protocol.frame import read_response, write_request
 from barnabas.protocol.json_form import to_json
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
@@ -44,6 +44,7 @@ from barnabas.testing.simulation.metadata_node import (
     registration,
 )
 from tests.controller.request_table import CASES, Case, response_form, without_ids
+from tests.frames import FrameReader
 from tests.verify.nodes.apache_broker import ApacheBroker
 from tools.ports import free_oracle_base
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from barnabas.batch.records import Header
 from barnabas.protocol.apis import api
-from barnabas.protocol.frame import FrameReader, read_response, write_request
+from barnabas.protocol.frame import read_response, write_request
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from tests.frames import FrameReader
 from tools.ports import free_oracle_base
 
 PROBE = Path(__file__).parents[1] / "java" / "FolderProbe.java"

@@ -54,8 +54,8 @@ def test_the_protocol_holds_against_apache_kafka(
             scenes.test_a_batch_is_there_once_wherever_its_driver_dies(play(f"dies-{number}"), before, after)
         scenes.test_rows_of_a_decided_transaction_that_was_aborted_are_written_again(play("repair"))
         scenes.test_a_driver_that_was_replaced_can_decide_nothing(play("zombie"))
-        scenes.test_what_speculation_and_lost_tasks_leave_is_swept_away(play("sweep"))
-        scenes.test_a_batch_that_is_given_up_leaves_nothing(play("abort"))
+        scenes.test_transactions_of_speculation_and_lost_tasks_are_swept(play("sweep"))
+        scenes.test_an_abandoned_batch_leaves_nothing(play("abort"))
 
 
 async def time_out(bench: scenes.Bench) -> None:

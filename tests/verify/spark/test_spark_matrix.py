@@ -31,7 +31,7 @@ FAILING = {
 # Spark's own connector passes over these without a word (docs/reference/spark-options.md, how it differs).
 FAILING_HERE = {
     "a partition that is not there": "option assign: codec-none-7 is not known",
-    "a topic of the brokers' own": "__transaction_state is a topic of the brokers' own",
+    "a topic of the brokers' own": "__transaction_state is an internal topic",
 }
 EMPTY = {"empty", "a time after all", "an end before all", "pattern that begins no name"}
 Results = dict[str, dict[str, Any]]

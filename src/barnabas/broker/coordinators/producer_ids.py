@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.replicas.alter_partition_manager import PRINCIPAL, Channel
+from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.broker.context import ReplicaContext
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -24,18 +24,10 @@ PREFETCH_FRACTION = 10
 MAX_WAITING = 100_000
 
 
-class ProducerIdContext(Protocol):
-    @property
-    def metadata(self) -> Channel: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
-
-
 class ProducerIds:
     """Returns every id once."""
 
-    def __init__(self, broker: ProducerIdContext, broker_id: int) -> None:
+    def __init__(self, broker: ReplicaContext, broker_id: int) -> None:
         self._broker = broker
         self._broker_id = broker_id
         self._block: range = range(0)
@@ -74,7 +66,7 @@ class ProducerIds:
         request = AllocateProducerIdsRequest(
             broker_id=self._broker_id, broker_epoch=self._broker.broker_epoch
         )
-        self._broker.metadata.ask(request, VERSION, PRINCIPAL).then(self._block_allocated, self._failed)
+        self._broker.metadata.ask(request, VERSION, OWN_PRINCIPAL).then(self._block_allocated, self._failed)
 
     def _block_allocated(self, response: Message) -> None:
         assert isinstance(response, AllocateProducerIdsResponse), "the controller's response"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.principals import ANONYMOUS
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.security.delegation_tokens import ERROR_TIMESTAMP_MS, refusal_of
 from barnabas.protocol.messages.create_delegation_token import (
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 KEY = 38
 FIRST_WITH_REQUESTER = 3
-ANONYMOUS = "User:ANONYMOUS"
 
 
 def handle(

@@ -146,7 +146,7 @@ def _described(
     partitions = []
     for number in numbers:
         partition = topic.partitions[number]
-        is_reachable = cluster_view.leader_endpoint(image, partition, context.listener) is not None
+        is_reachable = cluster_view.leader_endpoint(image, partition.leader, context.listener) is not None
         partitions.append(
             DescribeTopicPartitionsResponse.Partition(
                 error_code=ErrorCode.NONE,

@@ -15,7 +15,7 @@ from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps
-from barnabas.broker.replicas.current_leader import leader_endpoint
+from barnabas.broker.replicas.current_leader import live_leader
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.metadata.topics import Topic
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -134,7 +134,7 @@ def _find(
 
 def _leader(broker: Broker, context: RequestContext, topic: Topic, index: int) -> _Coordinator:
     state = topic.partitions.get(index)
-    leader = None if state is None else leader_endpoint(broker.image, state.leader, context.listener)
+    leader = None if state is None else live_leader(broker.image, state.leader, context.listener)
     if leader is None:
         return _Coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Coordinator(ErrorCode.NONE, leader.node_id, leader.host, leader.port)

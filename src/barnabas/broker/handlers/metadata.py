@@ -217,7 +217,7 @@ def _partition(
         if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             error = ErrorCode.REPLICA_NOT_AVAILABLE
     leader = partition.leader
-    if cluster_view.leader_endpoint(image, partition, context.listener) is None:
+    if cluster_view.leader_endpoint(image, partition.leader, context.listener) is None:
         leader = cluster_view.NO_CONTROLLER
         error = cluster_view.no_leader_error(image, partition)
         if context.api_version < FIRST_WITH_LISTENER_NOT_FOUND:

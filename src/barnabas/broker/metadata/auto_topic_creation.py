@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.log_text import shown, shown_all
+from barnabas.base.principals import OWN_PRINCIPAL
 from barnabas.base.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_valid
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.replicas.alter_partition_manager import PRINCIPAL
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.schema import Message
@@ -97,7 +97,7 @@ class AutoTopics:
         """Requests a coordinator's topic from the controller, as the broker's own principal."""
         if name not in self._in_flight:
             self._in_flight.add(name)
-            self._send([creatable_topic(name, self._broker.settings)], PRINCIPAL)
+            self._send([creatable_topic(name, self._broker.settings)], OWN_PRINCIPAL)
 
     def _send(self, topics: list[CreateTopicsRequest.CreatableTopic], principal: str) -> None:
         request = CreateTopicsRequest(

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.principals import OWN_PRINCIPAL
 from barnabas.base.units import NS_PER_MS
 from barnabas.config.node.listeners import Endpoint
 from barnabas.config.settings import Settings
@@ -36,8 +37,6 @@ logger = logging.getLogger(__name__)
 REGISTRATION_VERSION = 4
 HEARTBEAT_VERSION = 1
 SECURITY_PROTOCOL_NUMBERS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-# The principal of the broker's own requests.
-OWN_PRINCIPAL = "User:ANONYMOUS"
 CATCHING_UP_MS = 10
 FIRST_SHUTDOWN_HEARTBEAT_MS = 50
 FIRST_RETRY_MS = 100

@@ -30,9 +30,12 @@ def shown_controller(image: Image, random: Random) -> int:
     return alive[random.integer(0, len(alive) - 1)] if alive else NO_CONTROLLER
 
 
-def leader_endpoint(image: Image, partition: Partition, listener: str) -> Endpoint | None:
-    """Returns the leader's endpoint on this listener; None if there is no leader or no such listener."""
-    broker = image.brokers.get(partition.leader)
+def leader_endpoint(image: Image, leader_id: int, listener: str) -> Endpoint | None:
+    """Returns the leader's endpoint on this listener; None if there is no leader or no such listener.
+
+    A fenced broker has one, as in Apache Kafka's Metadata; it is about to lose its partitions.
+    """
+    broker = image.brokers.get(leader_id)
     return None if broker is None else broker.endpoint(listener)
 
 

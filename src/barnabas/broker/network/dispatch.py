@@ -17,7 +17,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
-from barnabas.broker.network.request_context import CloseConnectionError, Pieces, RequestContext
+from barnabas.broker.network.request_context import CloseConnectionError, Deferred, Pieces, RequestContext
 from barnabas.broker.network.request_steps import RequestWork, Steps, awaited
 from barnabas.broker.network.routes import Handle, Route
 from barnabas.broker.quotas.client_quotas import Limits, Quotas
@@ -136,6 +136,9 @@ class Dispatch:
             except Exception as error:
                 self._refuse(connection, route, self._read(frame, body, version, route), error)
                 return
+            if isinstance(pieces, Deferred):
+                self._answer_later(connection, route, 0, pieces.request, pieces.answer)
+                return
             if pieces is not None:
                 head = _ANSWER_HEAD_WITH_TAGS if version >= route.tagged_header_from else _ANSWER_HEAD
                 connection.answer(_answer_head(head, correlation_id, pieces), *pieces)
@@ -202,13 +205,23 @@ class Dispatch:
             connection.context.on_disconnect = connection.context.on_disconnect or cancel
         throttle_ms = charge()
         if answer.__class__ is Promise:
-            connection.wait()
-            answer.then(
-                partial(self._come, connection, route, throttle_ms),
-                partial(self._refuse_late, connection, route, request, throttle_ms),
-            )
+            self._answer_later(connection, route, throttle_ms, request, answer)
         else:
             self._answer(connection, route, throttle_ms, answer)
+
+    def _answer_later(
+        self,
+        connection: ClientConnection,
+        route: Route,
+        throttle_ms: int,
+        request: Message,
+        answer: Promise[Any],
+    ) -> None:
+        connection.wait()
+        answer.then(
+            partial(self._come, connection, route, throttle_ms),
+            partial(self._refuse_late, connection, route, request, throttle_ms),
+        )
 
     def _queue_message(
         self,

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable
 
 from barnabas.base.log_text import shown
+from barnabas.base.principals import ANONYMOUS
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
@@ -35,7 +36,6 @@ from barnabas.runtime.network.network import (
 
 logger = logging.getLogger(__name__)
 
-ANONYMOUS = "User:ANONYMOUS"
 # Idle connections are looked for this often, or four times within the allowed time if that is short.
 IDLE_SWEEP_MS = 10_000
 # Of what is logged about a connection that is closed for what came on it.

@@ -10,17 +10,18 @@ A handler file `handlers/<api>.py` has
 
 and, where the API is on the hot path,
 
-    def quick(broker, frame, position, call) -> list of pieces | None
+    def quick(broker, frame, position, call) -> list of pieces | Deferred | None
 
 which reads the request itself, from where its message starts in the frame, if it has the one simple shape
-that most requests have, and gives the response's bytes (behind the response header) as pieces to send.
+that most requests have, and gives the response's bytes (behind the response header) as pieces to send; or the
+promise of a response, if what was asked for is under way but has to wait.
 None: it is none of these; `handle` takes the request as usual.  Nothing has happened then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.base.log_text import shown
@@ -36,6 +37,13 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 Answer: TypeAlias = ResponseT | Promise[ResponseT] | None
 # A response's bytes; slices go from the file to the socket.
 Pieces: TypeAlias = list[Buffer | Slice]
+
+
+class Deferred(NamedTuple):
+    """A quick request whose answer comes later; the request is for the words of a refusal."""
+
+    request: Message
+    answer: Promise[Any]
 
 
 def own_words(code: ErrorCode, message: str) -> str | None:

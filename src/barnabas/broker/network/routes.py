@@ -19,7 +19,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.broker import handlers
 from barnabas.broker.metrics.registry import Metrics, RequestMetrics
 from barnabas.broker.network.forwarding import FORWARDED, forward
-from barnabas.broker.network.request_context import Pieces
+from barnabas.broker.network.request_context import Deferred, Pieces
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
 from barnabas.protocol.apis import Api, apis
@@ -45,7 +45,7 @@ class Role(StrEnum):
 _NOT_ON_CONTROLLERS = frozenset({"Fetch"})
 
 Handle = Callable[[Any, Any, Any], Any]
-Quick = Callable[[Any, memoryview, int, Any], Pieces | None]
+Quick = Callable[[Any, memoryview, int, Any], Pieces | Deferred | None]
 Refuse = Callable[[Any, ErrorCode, str], Message]
 
 

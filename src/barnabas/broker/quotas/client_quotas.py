@@ -74,21 +74,6 @@ class Quotas(Protocol):
         ...
 
 
-class Unlimited:
-    """No quotas."""
-
-    is_set = False
-
-    def limits_of(self, context: RequestContext) -> Limits | None:
-        return None
-
-    def load(self, image: Image) -> None:
-        """Quotas are ignored."""
-
-    def apply(self, delta: Delta) -> None:
-        """Like `load`."""
-
-
 class Meter(NamedTuple):
     """A rate and its quota."""
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.broker.context import ReplicaContext
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -22,15 +23,11 @@ from barnabas.protocol.messages.assign_replicas_to_dirs import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.replica.partition import Partition, Proposal
-from barnabas.runtime.clock import Clock
-from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 
-# Requests between the nodes of a cluster, as long as there is one principal.
-PRINCIPAL = "User:ANONYMOUS"
 ALTER_PARTITION_VERSION = 3
 ASSIGN_VERSION = 0
 RETRY_MS = 50
@@ -38,25 +35,6 @@ ASSIGN_RETRY_MS = 1_000
 # More than this in one request would hold the controller too long (Apache Kafka has the same limit).
 ASSIGNMENTS_PER_REQUEST = 2_250
 _MS = 1_000_000
-
-
-class Channel(Protocol):
-    """The way to the controller."""
-
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
-
-
-class AlterPartitionContext(Protocol):
-    """What these requests need to know of their broker."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def metadata(self) -> Channel: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
 
 
 Pending = dict[tuple[Uuid, int], tuple[Partition[Log], Proposal]]
@@ -67,7 +45,7 @@ class AlterPartitionManager:
 
     def __init__(
         self,
-        broker: AlterPartitionContext,
+        broker: ReplicaContext,
         broker_id: int,
         timers: TimerService,
         at_tick_end: Callable[[Callable[[], None]], None],
@@ -104,7 +82,7 @@ class AlterPartitionManager:
             return
         self._is_sent = True
         request = self._request(asked)
-        answer = self._broker.metadata.ask(request, ALTER_PARTITION_VERSION, PRINCIPAL)
+        answer = self._broker.metadata.ask(request, ALTER_PARTITION_VERSION, OWN_PRINCIPAL)
         answer.then(
             lambda response: self._answered(asked, response), lambda error: self._failed(asked, error)
         )
@@ -185,7 +163,7 @@ class DirAssignments:
 
     def __init__(
         self,
-        broker: AlterPartitionContext,
+        broker: ReplicaContext,
         broker_id: int,
         timers: TimerService,
         at_tick_end: Callable[[Callable[[], None]], None],
@@ -214,7 +192,7 @@ class DirAssignments:
         if not asked:
             return
         self._is_sent = True
-        answer = self._broker.metadata.ask(self._request(asked), ASSIGN_VERSION, PRINCIPAL)
+        answer = self._broker.metadata.ask(self._request(asked), ASSIGN_VERSION, OWN_PRINCIPAL)
         answer.then(
             lambda response: self._answered(asked, response), lambda error: self._failed(asked, error)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.broker.metadata.cluster_view import leader_endpoint
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.metadata.image import Image
 
@@ -38,10 +39,10 @@ def current_leader(replicas: ReplicaManager, image: Image, topic: str, index: in
     return CurrentLeader(-1, -1) if state is None else CurrentLeader(state.leader, state.leader_epoch)
 
 
-def leader_endpoint(image: Image, leader_id: int, listener: str) -> LeaderEndpoint | None:
-    """Of a live broker, on the listener of that name."""
+def live_leader(image: Image, leader_id: int, listener: str) -> LeaderEndpoint | None:
+    """Where a leader that is not fenced can be reached; others are not worth a client's way (KIP-951)."""
     broker = image.brokers.get(leader_id)
-    endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
-    if broker is None or endpoint is None:
+    endpoint = leader_endpoint(image, leader_id, listener)
+    if broker is None or broker.fenced or endpoint is None:
         return None
     return LeaderEndpoint(leader_id, endpoint.host, endpoint.port, broker.rack)

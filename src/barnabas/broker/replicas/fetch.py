@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.broker.network.request_context import Answer, RequestContext
-from barnabas.broker.replicas.current_leader import current_leader, leader_endpoint
+from barnabas.broker.replicas.current_leader import current_leader, live_leader
 from barnabas.broker.replicas.partition_reads import NO_RECORDS, PartitionData, Reader, error_data, read
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -248,7 +248,7 @@ class Fetch:
         )
         if self._reader.is_follower:
             return  # brokers know where brokers are
-        end = leader_endpoint(image, leader.leader_id, self._call.listener)
+        end = live_leader(image, leader.leader_id, self._call.listener)
         if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
             response.node_endpoints.append(
                 FetchResponse.NodeEndpoint(node_id=end.node_id, host=end.host, port=end.port, rack=end.rack)

@@ -8,30 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from barnabas.base.ids import Uuid
 from barnabas.base.topic_names import is_internal
-from barnabas.broker.context import BrokerContext
-from barnabas.broker.replicas.alter_partition_manager import Channel
-from barnabas.config.node.node import Node
 from barnabas.metadata.topics import Partition as PartitionState
-from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
+from barnabas.replica.partition import Partition, Rules
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
-
-
-class ReplicaContext(BrokerContext, Protocol):
-    """What replicas need to know of their broker beside that; the epoch changes in its life, too."""
-
-    @property
-    def node(self) -> Node: ...
-
-    @property
-    def metadata(self) -> Channel: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
 
 
 class Traffic:
@@ -52,7 +35,7 @@ class Traffic:
 class Hosted(Partition[Log]):
     """A partition that has a replica here."""
 
-    __slots__ = ("damage", "is_offline", "is_simple", "traffic")
+    __slots__ = ("damage", "is_internal", "is_offline", "traffic")
 
     def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules, traffic: Traffic) -> None:
         super().__init__(topic, index, topic_id, rules)
@@ -61,19 +44,8 @@ class Hosted(Partition[Log]):
         self.is_offline = False
         # What was last found wrong with its records, and told to whoever runs the broker.
         self.damage = ""
-        # Whether what is appended here is committed at once, for whoever may write; see `judge`.
-        self.is_simple = False
-
-    def judge(self) -> None:
-        """After every change of its state: may produce take the short way here?"""
-        self.is_simple = (
-            self.is_leader
-            and self.log is not None
-            and not self.followers
-            and not self.is_under_min_isr
-            and self.flush_messages == NEVER_FLUSH
-            and not is_internal(self.topic)
-        )
+        # The system itself writes it; clients may not.
+        self.is_internal = is_internal(topic)
 
     @property
     def name(self) -> TopicPartition:

@@ -179,7 +179,6 @@ class LogDirMoves:
         storage.switch_to_future(name)
         self._safe_from.pop(name, None)
         hosted.log = future
-        hosted.judge()
         directory_id = storage.directory_id_of(future)
         if directory_id is not None:
             self._table.assignments.submit(hosted.topic_id, hosted.index, directory_id)

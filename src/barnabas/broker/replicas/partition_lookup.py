@@ -7,7 +7,8 @@ says of other brokers.  What may not: how partitions come and go (replicas.py).
 from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.replicas.hosted_partition import Hosted, ReplicaContext
+from barnabas.broker.context import ReplicaContext
+from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.storage.log.log import Log
 
 

@@ -10,7 +10,7 @@ import logging
 from enum import Enum
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.ids import CONSUMER_REPLICA, ZERO_UUID, Uuid
 from barnabas.batch.view import CorruptBatch
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 PartitionData = FetchResponse.PartitionData
 
 NO_EPOCH = -1
-NO_REPLICA = -1
 # The last replica id that is no broker's: a tool that looks at what followers see.
 FUTURE_REPLICA = -3
 NO_RECORDS = b""
@@ -55,7 +54,7 @@ class Reader:
         else:
             self.isolation = Isolation.COMMITTED if isolation_level == 1 else Isolation.HIGH_WATERMARK
         # Consumers may read from followers since KIP-392, where there is a word for it.
-        self.leader_only = replica_id >= 0 or (replica_id == NO_REPLICA and version < 11)
+        self.leader_only = replica_id >= 0 or (replica_id == CONSUMER_REPLICA and version < 11)
         # Whether to wait for the device; else ranges that lie there alone are gathered in `cold`, unread.
         self.may_wait = False
         self.cold: list[Slice] = []

@@ -16,13 +16,14 @@ from barnabas.base.topic_names import is_internal
 from barnabas.batch.check import InvalidRecords
 from barnabas.batch.view import BatchView
 from barnabas.broker.network.request_context import Answer, CloseConnectionError, RequestContext
-from barnabas.broker.replicas.current_leader import current_leader, leader_endpoint
+from barnabas.broker.replicas.current_leader import current_leader, live_leader
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.producers.producer_append import Verification
 
@@ -78,6 +79,15 @@ class Write:
 
     def refuse(self, code: ErrorCode) -> None:
         self.answer.error_code = code
+
+    def appended(self, hosted: Hosted, result: AppendResult) -> None:
+        """The records are in the log of the leader."""
+        answer = self.answer
+        answer.base_offset = result.first_offset
+        answer.log_append_time_ms = result.log_append_time_ms
+        answer.log_start_offset = result.log_start_offset
+        self.hosted = hosted
+        self.required_offset = result.last_offset + 1
 
     @property
     def is_refused(self) -> bool:
@@ -180,6 +190,11 @@ class Produce:
         if acks == 0:
             self._be_silent()
             return None
+        return self.acknowledge()
+
+    def acknowledge(self) -> ProduceResponse | Promise[ProduceResponse]:
+        """All is appended or refused: the answer, once those who must have the records have them."""
+        acks = self._request.acks
         waiting = [write for write in self._writes if self._must_wait(write, acks)]
         if waiting:
             return self._wait(waiting, acks)
@@ -187,7 +202,6 @@ class Produce:
 
     def _append_one(self, write: Write, acks: int) -> None:
         topic, index = write.name
-        answer = write.answer
         if is_internal(topic) and self._call.client_id != ADMIN_CLIENT_ID:
             write.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION)
             return
@@ -197,10 +211,7 @@ class Produce:
         except KafkaError as error:
             self.refuse_append(write, error)
             return
-        answer.base_offset = result.first_offset
-        answer.log_append_time_ms = result.log_append_time_ms
-        answer.log_start_offset = result.log_start_offset
-        write.required_offset = result.last_offset + 1
+        write.appended(hosted, result)
 
     def refuse_append(self, write: Write, error: KafkaError) -> None:
         answer = write.answer
@@ -268,7 +279,7 @@ class Produce:
         write.answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
         )
-        end = leader_endpoint(image, leader.leader_id, self._call.listener)
+        end = live_leader(image, leader.leader_id, self._call.listener)
         if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
             response.node_endpoints.append(
                 ProduceResponse.NodeEndpoint(node_id=end.node_id, host=end.host, port=end.port, rack=end.rack)

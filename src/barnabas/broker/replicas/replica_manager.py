@@ -1,7 +1,7 @@
 """The replicas on this broker: transitions make them leaders and followers with logs.
 
 What lives here: what a transition does to a partition, appending to it, and what happens to all when a
-directory fails.  What may not: deriving transitions, their order and retries (replica_transitions.py),
+directory fails.  What may not: deriving transitions, their order and retries (transitions.py),
 finding a partition (replicas_table.py), the rules of replication (replica/), files (replicas_storage.py),
 reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
 """
@@ -14,9 +14,10 @@ from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
+from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
-from barnabas.broker.replicas.hosted_partition import Become, Hosted, ReplicaContext, Traffic, Transition
+from barnabas.broker.replicas.hosted_partition import Become, Hosted, Traffic, Transition
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
@@ -43,12 +44,12 @@ from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
-from barnabas.storage.log.plain_append import append_plain
 from barnabas.storage.producers.producer_append import AppendOrigin, Verification
 
 logger = logging.getLogger(__name__)
 
 _MS = 1_000_000
+_NO_ERROR = ErrorCode.NONE
 
 # A directory has failed: its path, and its id if it has one (KIP-858).
 DirFailed = Callable[[str, Uuid | None], None]
@@ -71,7 +72,6 @@ class ReplicaManager(PartitionTable):
         super().__init__(broker)
         settings = broker.settings
         self.now_ns = broker.clock.monotonic_ns
-        self._wall_ms = broker.clock.wall_ms
         self._timers = timers
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
@@ -137,7 +137,6 @@ class ReplicaManager(PartitionTable):
         self.room.close()
         for partition in self.partitions.values():
             partition.lose_log()
-            partition.judge()
         self.partitions.clear()
         return self.storage.stop(self._broker.broker_epoch)
 
@@ -158,7 +157,7 @@ class ReplicaManager(PartitionTable):
     def transit(
         self, transitions: Iterable[Transition], then: Iterator[None] | None = None
     ) -> Promise[list[TransitionResult]]:
-        """Take partitions into new states; a result for each, in their order.  See replica_transitions.py."""
+        """Take partitions into new states; a result for each, in their order.  See transitions.py."""
         return self._transitions.carry_out(transitions, then)
 
     @property
@@ -212,7 +211,6 @@ class ReplicaManager(PartitionTable):
             self._guard(known, lambda: known.lead(state, log, now_ns))
         else:
             known.follow(state, log)
-        known.judge()
         # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
         self._changed(known)
 
@@ -290,7 +288,6 @@ class ReplicaManager(PartitionTable):
         del self.partitions[name]
         was_offline = partition.is_offline
         partition.lose_log()
-        partition.judge()
         self._changed(partition)
         self._count_out(partition)
         if was_offline:
@@ -334,7 +331,6 @@ class ReplicaManager(PartitionTable):
             self.storage.set_options(partition.name, log, options.log)
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
-        partition.judge()
         if partition.is_leader and partition.advance(self.now_ns()):
             self.room.changed(partition)
 
@@ -361,42 +357,19 @@ class ReplicaManager(PartitionTable):
         except StorageFailure as failure:
             self.storage.fail(log, failure)
             raise
-        if result.bytes_appended:
+        size = result.bytes_appended
+        if size:
             traffic = partition.traffic
             traffic.produces += 1
-            traffic.bytes_in += result.bytes_appended
+            traffic.bytes_in += size
             traffic.records_in += result.last_offset - result.first_offset + 1
-            self._appended(partition, log, result.bytes_appended)
-        return result
-
-    def append_simply(self, partition: Hosted, records: Buffer) -> AppendResult:
-        """`append` to a partition that `is_simple`, in fewer steps for a plain batch: it is committed now."""
-        result = self.append_if_plain(partition, records)
-        return self.append(partition, records, 1) if result is None else result
-
-    def append_if_plain(self, partition: Hosted, records: Buffer) -> AppendResult | None:
-        """None: nothing has happened, the batch takes more steps."""
-        log = partition.log
-        assert log is not None, "a simple partition has a log"
-        try:
-            result = append_plain(log, records, partition.leader_epoch, self._wall_ms())
-        except StorageFailure as failure:
-            self.storage.fail(log, failure)
-            raise
-        if result is None:
-            return None
-        log.advance_high_watermark(log.end_offset)
-        traffic = partition.traffic
-        traffic.produces += 1
-        traffic.bytes_in += result.bytes_appended
-        traffic.records_in += result.last_offset - result.first_offset + 1
-        self.room.arrived(partition, result.bytes_appended)
+            self._appended(partition, log, size)
         return result
 
     def _appended(self, partition: Hosted, log: Log, size: int) -> None:
         if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
             self.storage.flush(log)
-        elif log.is_closed_part_unflushed:
+        elif log.local.is_closed_part_unflushed:
             # A segment was closed: what it holds is brought to stable storage in the background.
             self.storage.flush(log, log.active.base_offset)
         if partition.followers:
@@ -411,11 +384,15 @@ class ReplicaManager(PartitionTable):
         """The answer to a produce whose records end before this offset; None: not yet."""
         if acks == -1:
             code = partition.acknowledged(required_offset)
-            return ErrorCode.KAFKA_STORAGE_ERROR if code and partition.is_offline else code
+            if code is None or code is _NO_ERROR:
+                return code
+            return ErrorCode.KAFKA_STORAGE_ERROR if partition.is_offline else code
         log = partition.log
         if log is None:
             return self.not_leader(partition).code
-        return ErrorCode.NONE if partition.flushed_end(log) >= required_offset else None
+        if partition.flush_messages == NEVER_FLUSH or partition.flushed_end(log) >= required_offset:
+            return _NO_ERROR
+        return None
 
     def _flushed(self, log: Log) -> None:
         partition = self.partitions.get((log.topic, log.partition))
@@ -468,7 +445,6 @@ class ReplicaManager(PartitionTable):
     def _take_offline(self, partition: Hosted) -> None:
         partition.is_offline = True
         partition.lose_log()
-        partition.judge()
         self._changed(partition)
 
     def _dir_failed(self, log_dir: str, reason: str, names: list[TopicPartition]) -> None:

@@ -1,7 +1,7 @@
 """Apache Kafka's StandardAuthorizer (KIP-801): authorizes by the ACLs of the cluster.
 
 Contains its options, the ACLs of image and deltas, a cache of results, and the log of denials.  The
-evaluation of ACLs belongs in security/rules.py.
+evaluation of ACLs belongs in security/acl_index.py.
 
 Every produce and fetch is authorized, so results are cached until an ACL changes.
 """
@@ -27,8 +27,8 @@ from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
 from barnabas.protocol.apis import Api, api
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
-from barnabas.security.acls import PatternType, Permission, host_in_rules
-from barnabas.security.rules import AclRules, Verdict, Who
+from barnabas.security.acl_index import AclIndex, AuthorizationResult, Requester
+from barnabas.security.acls import PatternType, Permission, acl_host
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ _Query = tuple[str, str, int, int, str | None]
 class StandardAuthorizer:
     """Super users may do everything; others what ACLs allow and none denies."""
 
-    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_rule: bool = False) -> None:
+    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
         self._super_users = frozenset(super_users)
-        self._allow_if_no_rule = allow_if_no_rule
+        self._allow_if_no_acl = allow_if_no_acl
         self._acls = self._empty_acls()
         self._results: dict[_Query, bool] = {}
         # Denials that were logged; the same denial is not logged again before ACLs change.
@@ -62,8 +62,8 @@ class StandardAuthorizer:
         self._minute = 0
         self._denied_in_minute = 0
 
-    def _empty_acls(self) -> AclRules:
-        return AclRules(self._super_users, allow_if_no_rule=self._allow_if_no_rule)
+    def _empty_acls(self) -> AclIndex:
+        return AclIndex(self._super_users, allow_if_no_acl=self._allow_if_no_acl)
 
     # ACLs ---------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class StandardAuthorizer:
         query = (context.principal, context.peer.host, operation, resource, None)
         allowed = self._results.get(query)
         if allowed is None:
-            allowed = self._cache(query, self._acls.judge_any(_requester(context), operation, resource))
+            allowed = self._cache(query, self._acls.authorize_any(_requester(context), operation, resource))
         return allowed
 
     def authorized_operations(self, context: RequestContext, resource: Resource, name: str) -> int:
@@ -151,8 +151,8 @@ class StandardAuthorizer:
 
     def _evaluate(
         self, context: RequestContext, operation: Operation, resource: Resource, name: str
-    ) -> Verdict:
-        return self._acls.judge(_requester(context), operation, resource, name)
+    ) -> AuthorizationResult:
+        return self._acls.authorize(_requester(context), operation, resource, name)
 
     def _cache(self, query: _Query, allowed: bool) -> bool:
         size = len(query[0]) + len(query[4] or "")
@@ -168,7 +168,7 @@ class StandardAuthorizer:
         self, context: RequestContext, operation: Operation, resource: Resource, name: str
     ) -> None:
         """Logs a denial in Apache Kafka's format."""
-        verdict = self._evaluate(context, operation, resource, name)
+        result = self._evaluate(context, operation, resource, name)
         logger.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s"
             " for request = %s based on rule %s",
@@ -178,18 +178,18 @@ class StandardAuthorizer:
             resource.name.title().replace("_", ""),
             shown(name),
             api(context.api_key).name,
-            verdict.why if verdict.rule is None else _shown(verdict.rule),
+            result.reason if result.acl is None else _shown(result.acl),
         )
 
 
-def _requester(context: RequestContext) -> Who:
-    return Who(context.principal, host_in_rules(context.peer.host))
+def _requester(context: RequestContext) -> Requester:
+    return Requester(context.principal, acl_host(context.peer.host))
 
 
-def _shown(rule: AccessControlEntryRecord) -> str:
+def _shown(acl: AccessControlEntryRecord) -> str:
     return (
-        f"{Permission(rule.permission_type).name} {Operation(rule.operation).name} to {shown(rule.principal)}"
-        f" from {shown(rule.host)} on {PatternType(rule.pattern_type).name} {shown(rule.resource_name)}"
+        f"{Permission(acl.permission_type).name} {Operation(acl.operation).name} to {shown(acl.principal)}"
+        f" from {shown(acl.host)} on {PatternType(acl.pattern_type).name} {shown(acl.resource_name)}"
     )
 
 
@@ -208,7 +208,7 @@ def authorizer_for(settings: Settings) -> Authorizer:
                 )
         return AllowEverything()
     allow = str(settings.given.get(ALLOW_IF_NO_ACL, "")).strip().lower() == "true"
-    return StandardAuthorizer(read_super_users(settings), allow_if_no_rule=allow)
+    return StandardAuthorizer(read_super_users(settings), allow_if_no_acl=allow)
 
 
 def read_super_users(settings: Settings) -> list[str]:

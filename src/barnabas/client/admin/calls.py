@@ -207,7 +207,7 @@ class AdminCalls:
                 else:
                     results[partition] = self.cluster.leaderless(partition)
             for part in await asyncio.gather(
-                *(self._from_broker(broker, some, send) for broker, some in by_broker.items())
+                *(self._from_broker(broker, requested, send) for broker, requested in by_broker.items())
             ):
                 results.update(part)
             return results
@@ -244,7 +244,7 @@ class AdminCalls:
                 else:
                     results[key] = node if isinstance(node, KafkaError) else error_for(-1, str(node))
             for part in await asyncio.gather(
-                *(self._from_coordinator(node, some, send) for node, some in by_node.items())
+                *(self._from_coordinator(node, requested, send) for node, requested in by_node.items())
             ):
                 results.update(part)
             for key, value in results.items():

@@ -194,14 +194,14 @@ class ClusterCalls(AdminCalls):
             DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms
         )
         check(response.error_code, response.error_message or None)
-        told = response.topics[0].partitions[0]
-        check(told.error_code, told.error_message or None)
+        quorum = response.topics[0].partitions[0]
+        check(quorum.error_code, quorum.error_message or None)
         return QuorumInfo(
-            told.leader_id,
-            told.leader_epoch,
-            told.high_watermark,
-            tuple(map(_replica, told.current_voters)),
-            tuple(map(_replica, told.observers)),
+            quorum.leader_id,
+            quorum.leader_epoch,
+            quorum.high_watermark,
+            tuple(map(_replica, quorum.current_voters)),
+            tuple(map(_replica, quorum.observers)),
             {
                 node.node_id: tuple(
                     Endpoint(listener.name, listener.host, listener.port) for listener in node.listeners

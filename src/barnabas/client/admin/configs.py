@@ -127,7 +127,7 @@ class ConfigCalls(AdminCalls):
     ) -> Outcomes[ConfigResource, Config]:
         """Return the options of resources, all of them or those in `names`."""
 
-        def request(some: list[ConfigResource]) -> DescribeConfigsRequest:
+        def request(requested: list[ConfigResource]) -> DescribeConfigsRequest:
             return DescribeConfigsRequest(
                 resources=[
                     DescribeConfigsRequest.Resource(
@@ -135,16 +135,16 @@ class ConfigCalls(AdminCalls):
                         resource_name=config_resource.name,
                         configuration_keys=None if names is None else list(names),
                     )
-                    for config_resource in some
+                    for config_resource in requested
                 ],
                 include_synonyms=include_synonyms,
                 include_documentation=include_documentation,
             )
 
         async def send(
-            connection: BrokerConnection, some: list[ConfigResource]
+            connection: BrokerConnection, requested: list[ConfigResource]
         ) -> Mapping[ConfigResource, Config | KafkaError]:
-            response = await connection.send(request(some), DescribeConfigsResponse)
+            response = await connection.send(request(requested), DescribeConfigsResponse)
             return {
                 _resource(result): outcome(result.error_code, result.error_message, _config(result.configs))
                 for result in response.results
@@ -160,13 +160,15 @@ class ConfigCalls(AdminCalls):
         timeout_ms: int | None = None,
     ) -> Outcomes[ConfigResource, None]:
         """Set, delete, append to or subtract from options (KIP-339)."""
-        wanted = {resource: list(some) for resource, some in changes.items()}
+        wanted = {resource: list(alterations) for resource, alterations in changes.items()}
 
         async def send(
-            connection: BrokerConnection, some: list[ConfigResource]
+            connection: BrokerConnection, requested: list[ConfigResource]
         ) -> Mapping[ConfigResource, KafkaError | None]:
             request = IncrementalAlterConfigsRequest(
-                resources=[_altered(config_resource, wanted[config_resource]) for config_resource in some],
+                resources=[
+                    _altered(config_resource, wanted[config_resource]) for config_resource in requested
+                ],
                 validate_only=validate_only,
             )
             response = await connection.send(request, IncrementalAlterConfigsResponse)
@@ -187,7 +189,7 @@ class ConfigCalls(AdminCalls):
         """Replace whole configurations: options that are not named return to their defaults."""
 
         async def send(
-            connection: BrokerConnection, some: list[ConfigResource]
+            connection: BrokerConnection, requested: list[ConfigResource]
         ) -> Mapping[ConfigResource, KafkaError | None]:
             request = AlterConfigsRequest(
                 resources=[
@@ -199,7 +201,7 @@ class ConfigCalls(AdminCalls):
                             for name, value in configs[config_resource].items()
                         ],
                     )
-                    for config_resource in some
+                    for config_resource in requested
                 ],
                 validate_only=validate_only,
             )
@@ -239,11 +241,11 @@ class ConfigCalls(AdminCalls):
             for config_resource in left:
                 by_broker.setdefault(_broker_of(config_resource), []).append(config_resource)
             results: dict[ConfigResource, V | KafkaError] = {}
-            for broker, some in by_broker.items():
+            for broker, requested in by_broker.items():
                 if broker >= 0:
-                    results.update(await self._from_broker(broker, some, send))
+                    results.update(await self._from_broker(broker, requested, send))
                 else:
-                    results.update(await send(await self.cluster.any_connection(), some))
+                    results.update(await send(await self.cluster.any_connection(), requested))
             return results
 
         return await self._each(resources, attempt, CONTROLLER_RETRIES, timeout_ms, api_name)
@@ -276,7 +278,7 @@ def _altered(
     )
 
 
-def _config(told: list[DescribeConfigsResponse.ResourceResult]) -> Config:
+def _config(entries: list[DescribeConfigsResponse.ResourceResult]) -> Config:
     return {
         entry.name: ConfigEntry(
             entry.name,
@@ -288,7 +290,7 @@ def _config(told: list[DescribeConfigsResponse.ResourceResult]) -> Config:
             ConfigType(entry.config_type) if entry.config_type in _TYPES else ConfigType.UNKNOWN,
             entry.documentation or None,
         )
-        for entry in told
+        for entry in entries
     }
 
 

@@ -65,11 +65,11 @@ class LogDirCalls(AdminCalls):
                 for topic, numbers in by_topic(partitions).items()
             ]
         request = DescribeLogDirsRequest(topics=topics)
-        asked = list(brokers)
+        requested = list(brokers)
         responses = await asyncio.gather(
-            *(self._describe_broker(broker, request, timeout_ms) for broker in asked)
+            *(self._describe_broker(broker, request, timeout_ms) for broker in requested)
         )
-        return Outcomes(dict(zip(asked, responses, strict=True)))
+        return Outcomes(dict(zip(requested, responses, strict=True)))
 
     async def _describe_broker(
         self, broker: int, request: DescribeLogDirsRequest, timeout_ms: int | None
@@ -85,12 +85,12 @@ class LogDirCalls(AdminCalls):
         self, replicas: Iterable[TopicPartitionReplica], *, timeout_ms: int | None = None
     ) -> Outcomes[TopicPartitionReplica, ReplicaLogDir]:
         """Return the directories of single replicas."""
-        asked = list(replicas)
-        brokers = {replica.broker_id for replica in asked}
-        partitions = {TopicPartition(replica.topic, replica.partition) for replica in asked}
+        requested = list(replicas)
+        brokers = {replica.broker_id for replica in requested}
+        partitions = {TopicPartition(replica.topic, replica.partition) for replica in requested}
         described = await self.describe_log_dirs(brokers, partitions=partitions, timeout_ms=timeout_ms)
         results: dict[TopicPartitionReplica, ReplicaLogDir | KafkaError] = {}
-        for replica in asked:
+        for replica in requested:
             error = described.error_of(replica.broker_id)
             results[replica] = error if error is not None else _replica(replica, described[replica.broker_id])
         return Outcomes(results)
@@ -101,13 +101,13 @@ class LogDirCalls(AdminCalls):
         """Move replicas to another directory of the same broker."""
         results: dict[TopicPartitionReplica, KafkaError | None] = {}
         for broker in sorted({move.broker_id for move in moves}):
-            some = {move: path for move, path in moves.items() if move.broker_id == broker}
+            requested = {move: path for move, path in moves.items() if move.broker_id == broker}
             try:
                 response = await self._send_to_broker(
-                    broker, _move_request(some), AlterReplicaLogDirsResponse, timeout_ms
+                    broker, _move_request(requested), AlterReplicaLogDirsResponse, timeout_ms
                 )
             except ClientError as error:
-                results.update(dict.fromkeys(some, error))
+                results.update(dict.fromkeys(requested, error))
                 continue
             for topic in response.results:
                 for partition in topic.partitions:
@@ -128,11 +128,11 @@ def _directory(result: DescribeLogDirsResponse.Result) -> LogDirDescription:
     return LogDirDescription(result.log_dir, error, replicas, result.total_bytes, result.usable_bytes)
 
 
-def _replica(asked: TopicPartitionReplica, directories: Mapping[str, LogDirDescription]) -> ReplicaLogDir:
+def _replica(requested: TopicPartitionReplica, directories: Mapping[str, LogDirDescription]) -> ReplicaLogDir:
     current: tuple[str | None, int] = (None, -1)
     future: tuple[str | None, int] = (None, -1)
     for path, directory in directories.items():
-        found = directory.replicas.get(TopicPartition(asked.topic, asked.partition))
+        found = directory.replicas.get(TopicPartition(requested.topic, requested.partition))
         if found is not None and found.is_future:
             future = (path, found.offset_lag)
         elif found is not None:

@@ -82,7 +82,7 @@ class PlacementCalls(AdminCalls):
         """Reassign partitions to these replicas; None cancels a reassignment in progress."""
         limit_ms = self._deadline(timeout_ms).left_ms
 
-        def request(some: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:
+        def request(requested: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:
             return AlterPartitionReassignmentsRequest(
                 timeout_ms=limit_ms,
                 allow_replication_factor_change=allow_replication_factor_change,
@@ -93,7 +93,7 @@ class PlacementCalls(AdminCalls):
                             _target(number, targets[TopicPartition(topic, number)]) for number in numbers
                         ],
                     )
-                    for topic, numbers in by_topic(some).items()
+                    for topic, numbers in by_topic(requested).items()
                 ],
             )
 

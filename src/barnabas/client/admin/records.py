@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.client.admin.calls import AdminCalls, outcome
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.errors.cluster import UnsupportedVersionError
@@ -15,8 +16,6 @@ from barnabas.client.outcomes import Outcomes
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-
-CONSUMER_REPLICA = -1
 
 
 class OffsetSpec(IntEnum):
@@ -76,11 +75,11 @@ class RecordCalls(AdminCalls):
         """Return an offset of each partition: the earliest, the latest, or by timestamp."""
 
         async def send(
-            connection: BrokerConnection, some: list[TopicPartition]
+            connection: BrokerConnection, requested: list[TopicPartition]
         ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
-            for asked in some:
-                _check_possible(connection, partitions[asked])
-            request = self._offsets_request(some, partitions, isolation_level, timeout_ms)
+            for partition in requested:
+                _check_possible(connection, partitions[partition])
+            request = self._offsets_request(requested, partitions, isolation_level, timeout_ms)
             response = await connection.send(request, ListOffsetsResponse)
             return {
                 TopicPartition(topic.name, partition.partition_index): outcome(
@@ -96,7 +95,7 @@ class RecordCalls(AdminCalls):
 
     def _offsets_request(
         self,
-        some: list[TopicPartition],
+        requested: list[TopicPartition],
         times: Mapping[TopicPartition, OffsetSpec | int],
         isolation_level: IsolationLevel,
         timeout_ms: int | None,
@@ -114,7 +113,7 @@ class RecordCalls(AdminCalls):
                         for number in numbers
                     ],
                 )
-                for topic, numbers in by_topic(some).items()
+                for topic, numbers in by_topic(requested).items()
             ],
             timeout_ms=self._deadline(timeout_ms).left_ms,
         )
@@ -126,7 +125,7 @@ class RecordCalls(AdminCalls):
         limit_ms = self._deadline(timeout_ms).left_ms
 
         async def send(
-            connection: BrokerConnection, some: list[TopicPartition]
+            connection: BrokerConnection, requested: list[TopicPartition]
         ) -> Mapping[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
                 topics=[
@@ -139,7 +138,7 @@ class RecordCalls(AdminCalls):
                             for number in numbers
                         ],
                     )
-                    for topic, numbers in by_topic(some).items()
+                    for topic, numbers in by_topic(requested).items()
                 ],
                 timeout_ms=limit_ms,
             )
@@ -164,12 +163,12 @@ class RecordCalls(AdminCalls):
         """Return the active producers of partitions, as known by their leaders or by one broker."""
 
         async def send(
-            connection: BrokerConnection, some: list[TopicPartition]
+            connection: BrokerConnection, requested: list[TopicPartition]
         ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
             request = DescribeProducersRequest(
                 topics=[
                     DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
-                    for topic, numbers in by_topic(some).items()
+                    for topic, numbers in by_topic(requested).items()
                 ]
             )
             response = await connection.send(request, DescribeProducersResponse)

@@ -95,7 +95,8 @@ class TopicCalls(AdminCalls):
 
         def read(response: CreateTopicsResponse, _: list[str]) -> Mapping[str, CreatedTopic | KafkaError]:
             return {
-                one.name: outcome(one.error_code, one.error_message, _created(one)) for one in response.topics
+                topic.name: outcome(topic.error_code, topic.error_message, _created(topic))
+                for topic in response.topics
             }
 
         return await self._through_controller(wanted, request, CreateTopicsResponse, read, timeout_ms)

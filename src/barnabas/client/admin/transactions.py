@@ -107,9 +107,9 @@ class TransactionCalls(AdminCalls):
         """Return state, producer and partitions of transactional ids."""
 
         async def send(
-            connection: BrokerConnection, some: list[str]
+            connection: BrokerConnection, requested: list[str]
         ) -> Mapping[str, TransactionDescription | KafkaError]:
-            request = DescribeTransactionsRequest(transactional_ids=some)
+            request = DescribeTransactionsRequest(transactional_ids=requested)
             response = await connection.send(request, DescribeTransactionsResponse)
             return {
                 state.transactional_id: outcome(state.error_code, None, _described(state, connection.node.id))
@@ -162,10 +162,10 @@ class TransactionCalls(AdminCalls):
         own_timeout_ms = self.settings["request.timeout.ms"] if timeout_ms is None else timeout_ms
 
         async def send(
-            connection: BrokerConnection, some: list[str]
+            connection: BrokerConnection, requested: list[str]
         ) -> Mapping[str, FencedProducer | KafkaError]:
             results: dict[str, FencedProducer | KafkaError] = {}
-            for transactional_id in some:
+            for transactional_id in requested:
                 request = InitProducerIdRequest(
                     transactional_id=transactional_id, transaction_timeout_ms=own_timeout_ms
                 )

@@ -106,7 +106,7 @@ class Consumer(Seeking, Committing):
         wanted = [TopicPartition(*partition) for partition in partitions]
         self._subscription.assign(wanted)
         self._out.forget_all()
-        self.cluster.wanted = {one.topic for one in wanted}
+        self.cluster.wanted = {partition.topic for partition in wanted}
         self._maintenance_at = 0.0
 
     async def unsubscribe(self) -> None:

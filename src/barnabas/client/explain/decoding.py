@@ -37,9 +37,9 @@ def fault_of(value: bytes | None, before: Sequence[bytes | None], expected: Form
         return None
     if expected is not Format.GUESS:
         return _fault(value, expected, "as requested")
-    known = [one for one in before if one is not None]
+    known = [value_before for value_before in before if value_before is not None]
     for guess in (Format.JSON, Format.TEXT):
-        if known and all(_fault(one, guess, "") is None for one in known):
+        if known and all(_fault(value_before, guess, "") is None for value_before in known):
             return _fault(value, guess, f"as the {len(known)} before it are")
     return None
 

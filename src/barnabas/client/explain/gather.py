@@ -48,7 +48,7 @@ class FactCollector:
     async def facts(self, topics: Iterable[str], watch_ms: int) -> Facts:
         group = await self._group()
         committed = await self._committed() if group.state is not None else {}
-        named = {*topics, *(one.topic for one in committed)}
+        named = {*topics, *(entry.topic for entry in committed)}
         named |= {
             partition.topic
             for member in group.members
@@ -97,8 +97,14 @@ class FactCollector:
             topic for member in group_description.members for topic in member.subscribed_topics
         }
         members = tuple(
-            Member(one.member_id, one.client_id, one.host.lstrip("/"), one.assignment, one.target_assignment)
-            for one in group_description.members
+            Member(
+                entry.member_id,
+                entry.client_id,
+                entry.host.lstrip("/"),
+                entry.assignment,
+                entry.target_assignment,
+            )
+            for entry in group_description.members
         )
         return Group(group_description.group_id, group_description.state, group_description.type, members)
 
@@ -109,7 +115,7 @@ class FactCollector:
             self._note(f"committed offsets of {self._group_id}", error)
             return {}
         offsets = found[self._group_id].values_by_key
-        return {partition: one.offset for partition, one in offsets.items() if one is not None}
+        return {partition: entry.offset for partition, entry in offsets.items() if entry is not None}
 
     # --------------------------------------------------------------------------------------------- partitions
 
@@ -128,8 +134,8 @@ class FactCollector:
                 self._note(f"topic {topic}", error)
         described = list(found.values_by_key.values())
         if self._principal is None:
-            for one in described:
-                self._denials += denials_of_operations(f"topic {one.name}", one.authorized_operations)
+            for entry in described:
+                self._denials += denials_of_operations(f"topic {entry.name}", entry.authorized_operations)
         return described
 
     async def _observe(
@@ -178,31 +184,33 @@ class FactCollector:
             )
             for partition in partitions
         ]
-        held = [one.topic_partition for one in found if (one.last_stable or 0) < (one.high_watermark or 0)]
+        held = [
+            entry.topic_partition for entry in found if (entry.last_stable or 0) < (entry.high_watermark or 0)
+        ]
         transactions = await open_transactions(self._admin, held, TIMEOUT_MS)
         faults = await next_faults(self._admin, found, self._expected)
         return [
             replace(
-                one,
-                transactions=transactions.get(one.topic_partition, ()),
-                next_fault=faults.get(one.topic_partition),
+                entry,
+                transactions=transactions.get(entry.topic_partition, ()),
+                next_fault=faults.get(entry.topic_partition),
             )
-            for one in found
+            for entry in found
         ]
 
     async def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(partitions, spec)
-        if not asked:
+        specs = dict.fromkeys(partitions, spec)
+        if not specs:
             return {}
-        found = await self._admin.list_offsets(asked, isolation_level=isolation, timeout_ms=TIMEOUT_MS)
+        found = await self._admin.list_offsets(specs, isolation_level=isolation, timeout_ms=TIMEOUT_MS)
         for partition, error in found.errors.items():
             if isinstance(error, AuthorizationError):
                 self._deny(f"topic {partition.topic}", "READ", error)
             else:
                 self._note(f"offsets of {partition}", error)
-        return {partition: one.offset for partition, one in found.values_by_key.items()}
+        return {partition: entry.offset for partition, entry in found.values_by_key.items()}
 
     async def _observe_again(self, partitions: list[PartitionFacts], watch_ms: int) -> list[PartitionFacts]:
         """Observe committed offsets again: only partitions without progress are stuck."""
@@ -222,7 +230,7 @@ class FactCollector:
         try:
             found = await denials_by_acls(self._admin, self._principal, resources, TIMEOUT_MS)
             # A group with members shows that brokers allow what no ACL covers.
-            return [one for one in found if one.reason != NO_ACL or not has_members]
+            return [entry for entry in found if entry.reason != NO_ACL or not has_members]
         except KafkaError as error:
             self._note(f"ACLs of {self._principal}", error)
             return []

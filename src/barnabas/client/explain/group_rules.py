@@ -129,7 +129,7 @@ def idle_members(facts: Facts) -> Iterator[Diagnosis]:
     if not idle or group.state in WAITING_FOR:
         return
     assigned = sum(len(member.partitions) for member in group.members)
-    names = ", ".join(_name(one) for one in idle)
+    names = ", ".join(_name(entry) for entry in idle)
     yield Diagnosis(
         Cause.IDLE_MEMBER,
         f"{len(idle)} of {len(group.members)} members have no partition, as there are only {assigned}",

@@ -10,8 +10,8 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.security.acls import AclBinding
 from barnabas.client.explain.facts import Denial
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
+from barnabas.security.acl_index import AclIndex, Requester
 from barnabas.security.acls import Operation, ResourceType
-from barnabas.security.rules import AclRules, Who
 
 # The caller, if no principal is given; brokers do not report our own principal.
 OURSELVES = "User:you"
@@ -25,7 +25,7 @@ def denials_of_operations(resource: str, allowed: Sequence[Operation] | None) ->
     """Return READ as denied unless it is among our authorized operations (KIP-430)."""
     if allowed is None or _NEEDED in allowed:
         return []
-    named = ", ".join(one.name for one in allowed) or "nothing"
+    named = ", ".join(binding.name for binding in allowed) or "nothing"
     return [Denial(resource, _NEEDED.name, OURSELVES, f"allowed: {named}")]
 
 
@@ -33,21 +33,21 @@ async def denials_by_acls(
     admin: Admin, principal: str, resources: Sequence[tuple[str, str]], timeout_ms: int
 ) -> list[Denial]:
     """Evaluate the ACLs of a principal.  Only brokers know super users, and the default without ACLs."""
-    rules = AclRules()
+    rules = AclIndex()
     for number, one in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
         rules.add(_record(number, one))
-    lenient = AclRules(allow_if_no_rule=True)
+    lenient = AclIndex(allow_if_no_acl=True)
     for record in rules.records():
         lenient.add(record)
-    who = Who(principal, _ANYWHERE)
+    who = Requester(principal, _ANYWHERE)
     found = []
     for kind, name in resources:
-        verdict = rules.judge(who, _NEEDED, _KINDS[kind], name)
+        verdict = rules.authorize(who, _NEEDED, _KINDS[kind], name)
         if verdict.allowed:
             continue
-        if verdict.rule is not None:
-            why = f"an ACL denies it: {_shown(verdict.rule)}"
-        elif lenient.judge(who, _NEEDED, _KINDS[kind], name).allowed:
+        if verdict.acl is not None:
+            why = f"an ACL denies it: {_shown(verdict.acl)}"
+        elif lenient.authorize(who, _NEEDED, _KINDS[kind], name).allowed:
             why = NO_ACL
         else:
             why = "there are ACLs for it, and none allows it"

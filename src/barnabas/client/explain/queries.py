@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.batch.engine.consume import ConsumerRecord
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
@@ -22,7 +23,6 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 
 MIN_ISR = "min.insync.replicas"
-CONSUMER_REPLICA = -1
 # Partitions whose next record is sampled, and the preceding records that show its expected format.
 MAX_SAMPLED = 16
 BEFORE = 5
@@ -37,7 +37,7 @@ async def end_offsets(
     """Return the log end offsets of the leaders, which may be beyond the high watermark."""
 
     async def send(
-        connection: BrokerConnection, some: list[TopicPartition]
+        connection: BrokerConnection, requested: list[TopicPartition]
     ) -> dict[TopicPartition, int | KafkaError]:
         request = OffsetForLeaderEpochRequest(
             replica_id=CONSUMER_REPLICA,
@@ -51,7 +51,7 @@ async def end_offsets(
                         for number in numbers
                     ],
                 )
-                for topic, numbers in by_topic(some).items()
+                for topic, numbers in by_topic(requested).items()
             ],
         )
         response = await connection.send(request, OffsetForLeaderEpochResponse)
@@ -114,11 +114,11 @@ async def _described(
     admin: Admin, producer_ids: Iterable[int], timeout_ms: int
 ) -> dict[int, tuple[str, TransactionDescription]]:
     listed = await admin.list_transactions(producer_ids=producer_ids, timeout_ms=timeout_ms)
-    names = {one.transactional_id for some in listed.values_by_key.values() for one in some}
+    names = {entry.transactional_id for requested in listed.values_by_key.values() for entry in requested}
     if not names:
         return {}
     found = await admin.describe_transactions(names, timeout_ms=timeout_ms)
-    return {one.producer_id: (name, one) for name, one in found.values_by_key.items()}
+    return {entry.producer_id: (name, entry) for name, entry in found.values_by_key.items()}
 
 
 def _open(
@@ -126,9 +126,14 @@ def _open(
 ) -> OpenTransaction:
     if known is None:
         return OpenTransaction(producer_id, start_offset)
-    name, one = known
+    name, entry = known
     return OpenTransaction(
-        producer_id, start_offset, name, one.state, one.transaction_start_time_ms, one.transaction_timeout_ms
+        producer_id,
+        start_offset,
+        name,
+        entry.state,
+        entry.transaction_start_time_ms,
+        entry.transaction_timeout_ms,
     )
 
 
@@ -151,10 +156,10 @@ async def next_faults(
     found = {}
     options = {"group_id": None, "max_partition_fetch_bytes": SAMPLE_BYTES, "enable_auto_commit": False}
     async with Consumer(given, **options) as consumer:
-        for one in waiting[:MAX_SAMPLED]:
-            fault = await _fault_at(consumer, one, expected)
+        for entry in waiting[:MAX_SAMPLED]:
+            fault = await _fault_at(consumer, entry, expected)
             if fault is not None:
-                found[one.topic_partition] = fault
+                found[entry.topic_partition] = fault
     return found
 
 
@@ -175,10 +180,10 @@ async def _fault_at(consumer: Consumer, partition: PartitionFacts, expected: For
     read: list[ConsumerRecord] = []
     try:
         while not read or read[-1].offset < partition.committed:
-            some = await consumer.poll(timeout_ms=SAMPLE_MS)
-            if not some:
+            requested = await consumer.poll(timeout_ms=SAMPLE_MS)
+            if not requested:
                 return None
-            read += some
+            read += requested
     except AuthorizationError:
         return None
     except KafkaError as error:

@@ -44,7 +44,7 @@ def diagnose(facts: Facts) -> tuple[Diagnosis, ...]:
     """Return everything that keeps the group from reading, the deepest cause first; never empty."""
     found = [diagnosis for rule in _OF_GROUPS for diagnosis in rule(facts)]
     rules = _OF_PARTITIONS
-    if not any(one.cause in _NO_READER for one in found):
+    if not any(diagnosis.cause in _NO_READER for diagnosis in found):
         rules += _OF_READERS
     for partition in facts.partitions:
         first = _first(rules, facts, partition)
@@ -52,7 +52,7 @@ def diagnose(facts: Facts) -> tuple[Diagnosis, ...]:
             found.append(first)
     if not found:
         found.append(group_rules.caught_up(facts))
-    return tuple(sorted(_combine(found), key=lambda one: ORDER[one.cause]))
+    return tuple(sorted(_combine(found), key=lambda diagnosis: ORDER[diagnosis.cause]))
 
 
 def _first(rules: Sequence[PartitionRule], facts: Facts, partition: PartitionFacts) -> Diagnosis | None:
@@ -74,12 +74,12 @@ def _combine(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
         if len(same) == 1:
             yield first
             continue
-        partitions = tuple(partition for one in same for partition in one.partitions)
+        partitions = tuple(partition for diagnosis in same for partition in diagnosis.partitions)
         names = ", ".join(map(str, partitions))
         yield Diagnosis(
             first.cause,
             f"{partition_rules.COMBINED_SUMMARIES[first.cause]} ({len(partitions)} partitions: {names})",
-            tuple(line for one in same for line in (one.summary, *one.evidence)),
+            tuple(line for diagnosis in same for line in (diagnosis.summary, *diagnosis.evidence)),
             first.advice,
             partitions,
         )

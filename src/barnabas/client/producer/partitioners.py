@@ -45,7 +45,7 @@ class RoundRobinPartitioner:
         value_bytes: bytes | None,
         layout: Topic,
     ) -> int:
-        led = [one.number for one in layout.partitions if one.leader >= 0]
+        led = [partition.number for partition in layout.partitions if partition.leader >= 0]
         number = self._next.get(topic, 0)
         self._next[topic] = number + 1
         return led[number % len(led)] if led else number % len(layout.partitions)
@@ -139,15 +139,15 @@ def next_sticky(current: int, queue_sizes: Sequence[int | None], adaptive: bool,
 
     A queue of None has no available leader: it is chosen only if all are like that.
     """
-    open_ones = [number for number, size in enumerate(queue_sizes) if size is not None]
-    if not open_ones:
+    available = [number for number, size in enumerate(queue_sizes) if size is not None]
+    if not available:
         return random.integer(0, len(queue_sizes) - 1)
-    if len(open_ones) == 1:
-        return open_ones[0]
-    others = [number for number in open_ones if number != current]
+    if len(available) == 1:
+        return available[0]
+    others = [number for number in available if number != current]
     if not adaptive:
         return others[random.integer(0, len(others) - 1)]
-    sizes = [queue_sizes[number] or 0 for number in open_ones]
+    sizes = [queue_sizes[number] or 0 for number in available]
     weights = list(accumulate(max(sizes) + 1 - size for size in sizes))
     drawn = random.integer(0, weights[-1] - 1)
-    return next(number for number, weight in zip(open_ones, weights, strict=True) if drawn < weight)
+    return next(number for number, weight in zip(available, weights, strict=True) if drawn < weight)

@@ -34,9 +34,9 @@ def add_partitions_request(
 def check_added(response: AddPartitionsToTxnResponse) -> None:
     """Raise the first significant error: OPERATION_NOT_ATTEMPTED only follows from others."""
     codes = [
-        one.partition_error_code
+        result.partition_error_code
         for topic in response.results_by_topic_v3_and_below
-        for one in topic.results_by_partition
+        for result in topic.results_by_partition
     ]
     for code in sorted(codes, key=lambda each: each == ErrorCode.OPERATION_NOT_ATTEMPTED):
         check(code)

@@ -130,12 +130,12 @@ class Transactions:
         if self.state is not State.OPEN:
             raise self._refusal("send")
 
-    def _refusal(self, what: str) -> KafkaError:
+    def _refusal(self, operation: str) -> KafkaError:
         if self.state is State.DEAD and self.error is not None:
             return self.error
         if self.state is State.FAILED and self.error is not None:
-            return TransactionAbortableError(f"cannot {what}: the transaction has failed: {self.error}")
-        return InvalidTxnStateError(f"cannot {what}: {self.state.value}")
+            return TransactionAbortableError(f"cannot {operation}: the transaction has failed: {self.error}")
+        return InvalidTxnStateError(f"cannot {operation}: {self.state.value}")
 
     # ------------------------------------------------------------------------------------------- for the user
 
@@ -256,7 +256,9 @@ class Transactions:
     async def _coordinator(self) -> BrokerConnection:
         return await self._cluster.coordinator(self._id, CoordinatorType.TRANSACTION)
 
-    async def _request(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def _request(
+        self, deadline: Deadline, operation: str, attempt: Callable[[], Awaitable[None]]
+    ) -> None:
         """Retry until success or the deadline; other errors fail the transaction, or the producer."""
 
         async def watched() -> None:
@@ -268,7 +270,7 @@ class Transactions:
                 raise
 
         try:
-            await self._cluster.retries.until(deadline, what, watched)
+            await self._cluster.retries.until(deadline, operation, watched)
         except RetriableError:
             # The outcome is unknown; the caller may make the same call again.
             if self.state is State.ENDING:
@@ -289,8 +291,8 @@ class Transactions:
     async def _add_partitions(self) -> None:
         failures = 0
         while self._pending and self.state is State.OPEN:
-            asked = set(self._pending)
-            request = add_partitions_request(self._id, self._identity.pair, asked)
+            requested = set(self._pending)
+            request = add_partitions_request(self._id, self._identity.pair, requested)
             try:
                 connection = await self._coordinator()
                 response = await connection.send(
@@ -306,6 +308,6 @@ class Transactions:
             except ClientError as error:
                 self._fail(error)
                 break
-            self._added |= asked
-            self._pending -= asked
+            self._added |= requested
+            self._pending -= requested
         self._wake()

@@ -1,6 +1,5 @@
-"""Log aggregation, the founding use: lines of many services become counts, joins, alerts and tables.
+"""Log aggregation, the flagship use: lines of many services become counts, joins, alerts and tables.
 
-Reading order: `generator` and `formats` (what the lines are like), `queries` (what is asked of them),
-`alerts` (state with hysteresis), `pipeline` (sources, queries and sinks put together), `truth` (the same
-answers by other means), `view` and `report` (to look at).
+Reading order: `generator` and `formats` (the lines), `queries`, `alerts` (state with hysteresis), `pipeline`
+(sources, queries and sinks combined), `truth` (the same results computed differently), `view` and `report`.
 """

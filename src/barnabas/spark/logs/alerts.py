@@ -1,7 +1,6 @@
-"""Alerts with hysteresis: raised when a service was bad for a while, cleared when it was good for long.
+"""Alerts with hysteresis: raised after several bad windows, cleared after several good ones.
 
-What lives here: the rule (pure), and the keyed state in which Spark keeps what the rule must remember.  What
-may not: where alerts go.
+Contains the rule (pure), and its keyed state in Spark.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One bad window may be chance, and one good window, too."""
+    """Thresholds of alerts; a single bad or good window may be random."""
 
     bad_rate: float = 0.2
     good_rate: float = 0.05
     bad_windows: int = 2
     good_windows: int = 3
-    # Of fewer requests no rate is known.
+    # Windows with fewer requests are ignored.
     least_requests: int = 20
 
 
 class Memory(NamedTuple):
-    """What is remembered of a service."""
+    """The state of a service."""
 
     is_raised: bool = False
     bad_windows: int = 0
@@ -38,7 +37,7 @@ class Memory(NamedTuple):
 
 
 def after_window(rule: Rule, memory: Memory, requests: int, errors: int) -> tuple[Memory, str | None]:
-    """The memory after one more window, and what to tell: `raised`, `cleared` or nothing."""
+    """Return the state after one more window, and the change: `raised`, `cleared` or None."""
     if requests < rule.least_requests:
         return memory, None
     rate = errors / requests
@@ -52,7 +51,7 @@ def after_window(rule: Rule, memory: Memory, requests: int, errors: int) -> tupl
 
 
 def alerts(counts: DataFrame, rule: Rule | None = None) -> DataFrame:
-    """Changes of state, out of a stream of counts."""
+    """Turn a stream of counts into changes of state."""
     return counts.groupBy("service").transformWithStateInPandas(
         statefulProcessor=_processor(rule or Rule()),
         outputStructType=schema(ALERTS),
@@ -62,14 +61,14 @@ def alerts(counts: DataFrame, rule: Rule | None = None) -> DataFrame:
 
 
 def _processor(rule: Rule) -> Any:
-    """A class of Spark's, so it is made where Spark is known to be there."""
+    """Defined here because its base class needs Spark."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
     class Hysteresis(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
             self._memory = handle.getValueState("memory", "is_raised boolean, bad int, good int")
 
-        def handleInputRows(  # noqa: N802  # Spark calls it so.
+        def handleInputRows(  # noqa: N802  # Spark's name.
             self,
             key: Any,
             rows: Iterator[pd.DataFrame],
@@ -80,13 +79,13 @@ def _processor(rule: Rule) -> Any:
             windows = pd.concat(list(rows)).sort_values("start")
             known = self._memory.get() if self._memory.exists() else None
             memory = Memory(*known) if known is not None else Memory()
-            told = []
+            changes = []
             for row in windows.itertuples():
                 memory, change = after_window(rule, memory, int(row.requests), int(row.errors))
                 if change is not None:
-                    told.append((key[0], row.owner, change, row.end, row.errors / row.requests))
+                    changes.append((key[0], row.owner, change, row.end, row.errors / row.requests))
             self._memory.update(tuple(memory))
-            yield pd.DataFrame(told, columns=list(ALERTS))
+            yield pd.DataFrame(changes, columns=list(ALERTS))
 
         def close(self) -> None:
             pass

@@ -1,8 +1,7 @@
-"""How services write their logs: four formats that are common.
+"""Four common log formats.
 
-What lives here: an event as a line, and the pattern by which Spark reads it back.  What may not: where lines
-come from.  Each format is a class with `write`; all but JSON have the regular expression `PATTERN` of their
-lines, whose groups are named in `GROUPS`.
+Each format is a class with `write`; all but JSON have the regular expression `PATTERN` of their lines, whose
+groups are named in `GROUPS`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ SEVERITIES = {"ERROR": 3, "WARN": 4, "INFO": 6}
 
 
 class Event(NamedTuple):
-    """What happened, whatever the line looks like."""
+    """An event, independent of its format."""
 
     time_ms: int
     service: str
@@ -35,14 +34,14 @@ class Event(NamedTuple):
 
 
 class Format(Protocol):
-    """What every format can."""
+    """The interface of a format."""
 
     @staticmethod
     def write(event: Event) -> bytes: ...
 
 
 class Json:
-    """One object a line."""
+    """One object per line."""
 
     @staticmethod
     def write(event: Event) -> bytes:
@@ -55,7 +54,7 @@ class Json:
 
 
 class Logfmt:
-    """key=value, as Go's services like it."""
+    """key=value, as is common for Go services."""
 
     @staticmethod
     def write(event: Event) -> bytes:
@@ -73,7 +72,7 @@ class Logfmt:
 
 
 class Bracketed:
-    """[time] LEVEL service(id) kind/trace status duration - message: as Java's services like it."""
+    """[time] LEVEL service(id) kind/trace status duration - message, as is common for Java services."""
 
     @staticmethod
     def write(event: Event) -> bytes:

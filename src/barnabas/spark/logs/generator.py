@@ -1,10 +1,8 @@
-"""Logs of services that never were: seeded, in several formats, with everything that goes wrong in real ones.
+"""Generated logs of imaginary services: seeded, in several formats, with realistic faults.
 
-What lives here: lines, and the truth about them.  What may not: files, topics, Spark.
-
-Every event has a time, a service, an id and a level.  Requests have a trace id; some of them end in an error,
-which another line tells a moment later with the same trace id.  Some lines are bad (cut, garbled, empty),
-some come twice, some come late, and some so late that nobody waits for them any more.
+Every event has a time, a service, an id and a level.  Requests have a trace id; some end in an error, which
+another line reports a moment later with the same trace id.  Some lines are bad (truncated, garbled, empty),
+some are duplicated, some are late, and some are too late for any watermark.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ SERVICES = (
 OWNERS = {service: f"team-{'abcd'[number % 4]}" for number, service in enumerate(SERVICES)}
 PATHS = ("/", "/items", "/items/42", "/basket", "/orders", "/account", "/health")
 PROBLEMS = ("upstream timed out", "connection refused", "deadlock found", "out of memory", "no such user")
-# Older than everything: whatever waits for late lines does not wait that long.
+# Older than any watermark.
 HOPELESS_MS = 6 * 3600 * 1000
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How many of the lines are what; the rest is as it should be."""
+    """The shares of faulty lines; the others are correct."""
 
     bad: float = 0.01
     twice: float = 0.02
@@ -51,14 +49,14 @@ class Line(NamedTuple):
 
 @dataclass
 class Truth:
-    """What is true of all lines so far: what a pipeline must find out again."""
+    """The truth about all lines so far: what a pipeline must find out."""
 
     lines: int = 0
     bad: list[bytes] = field(default_factory=list)
     twice: int = 0
     late: int = 0
     hopeless: int = 0
-    # All events but the hopeless ones, each once.
+    # All events except the hopelessly late ones, each once.
     events: list[Event] = field(default_factory=list)
     newest_ms: int = 0
 
@@ -66,8 +64,8 @@ class Truth:
 class Generator:
     """Lines in the order in which services write them.
 
-    `per_second` lines for every second of the events' time; services have their own bursts of trouble, in
-    which many requests fail.
+    Generates `per_second` lines per second of event time; services have their own bursts of trouble, in which
+    many requests fail.
     """
 
     def __init__(
@@ -82,9 +80,9 @@ class Generator:
         settled_lines: int = 0,
         tag: str = "",
     ) -> None:
-        """`late_ms`: what is late is at most so late.  `settled_lines`: no hopeless line comes before so many
-        others, as whoever has seen nothing yet cannot know that it is hopeless.  `tag`: in every id, so that
-        those of another run differ."""
+        """`late_ms`: the maximum delay of late lines.  `settled_lines`: no hopelessly late line comes before
+        this many others, as a pipeline needs a watermark to recognize it.  `tag`: part of every id, so that
+        runs differ."""
         self.truth = Truth()
         self._random = random.Random(seed)
         self._services = services
@@ -96,23 +94,23 @@ class Generator:
         self._start_ms = start_ms
         self._number = 0
         self._tag = tag
-        # What comes later than it happened: (when it comes, a number against ties, line).
+        # Delayed lines: (time of arrival, tie breaker, line).
         self._waiting: list[tuple[float, int, Line]] = []
         self._trouble_until_ms = dict.fromkeys(services, 0.0)
 
     @property
     def now_ms(self) -> int:
-        """The time of the events that are made now."""
+        """The current event time."""
         return int(self._now_ms)
 
     def lines(self, count: int) -> Iterator[Line]:
-        """So many lines more."""
+        """Generate `count` more lines."""
         for _ in range(count):
             self.truth.lines += 1
             yield self._next()
 
     def rest(self) -> Iterator[Line]:
-        """What is still on its way: late lines, errors of requests, second copies."""
+        """Yield the delayed lines: late lines, errors of requests, duplicates."""
         while self._waiting:
             self.truth.lines += 1
             yield heapq.heappop(self._waiting)[2]

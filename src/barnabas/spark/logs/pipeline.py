@@ -1,4 +1,4 @@
-"""The flagship: logs of many services, from a topic to counts, failures, alerts and a table.
+"""The flagship pipeline: logs of many services, from a topic to counts, failures, alerts and a table.
 
     barnabas pipeline run barnabas.spark.logs.pipeline --set bootstrap=localhost:9092
 
@@ -6,7 +6,7 @@
                    └─ events ─┬─ counts (with owners) ── topic logs.counts ─┬─ files (Parquet)
                               └─ failures ────────────── topic logs.failures └─ alerts ─ topic alerts
 
-What lives here: how sources, queries and sinks are put together.  What may not: the queries themselves.
+The queries themselves are in `queries`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def _topic(spark: SparkSession, settings: Mapping[str, str], sink: str, topic: s
         .option("kafka.bootstrap.servers", settings["bootstrap"])
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        # What an exactly-once sink has aborted, such as a batch that was killed, is nobody's count.
+        # Batches that an exactly-once sink has aborted must not be counted.
         .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", settings["lines_per_batch"])
-        # A group for each query: they do not get on equally fast, and each shows its own lag.
+        # A group per query: they progress at different speeds, and each shows its own lag.
         .option("groupId", f"pipeline-logs-{sink}")
         .load()
     )

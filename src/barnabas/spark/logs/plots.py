@@ -1,7 +1,4 @@
-"""Plots as SVG, small enough to be written by hand.
-
-What lives here: from numbers to a picture that stands alone.  What may not: where numbers come from.
-"""
+"""Small SVG plots."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ COLOURS = (
 
 
 def lines(series: Mapping[str, Sequence[float | None]], labels: Sequence[str], unit: str = "") -> str:
-    """One line for each of the series over the same places; None leaves a gap."""
+    """Plot one line per series over the same x positions; None leaves a gap."""
     top = max([value for values in series.values() for value in values if value is not None] or [0.0]) or 1.0
     drawn = [_grid(top, labels, unit)]
     for number, (name, values) in enumerate(series.items()):
@@ -32,7 +29,7 @@ def lines(series: Mapping[str, Sequence[float | None]], labels: Sequence[str], u
 
 
 def heat(rows: Mapping[str, Sequence[float | None]], labels: Sequence[str], most: float) -> str:
-    """A row of squares for each name: white for 0, dark red for `most` and more, grey for no value."""
+    """Plot a row of squares per name: white for 0, dark red for `most` and more, grey for no value."""
     row_height = 20
     height = TOP + row_height * len(rows) + BOTTOM
     count = max(len(labels), 1)
@@ -42,11 +39,11 @@ def heat(rows: Mapping[str, Sequence[float | None]], labels: Sequence[str], most
         y = TOP + number * row_height
         drawn.append(f'<text x="112" y="{y + 14}" text-anchor="end">{escape(name)}</text>')
         for place, value in enumerate(values):
-            told = "no requests" if value is None else f"{100 * value:.1f} %"
+            label = "no requests" if value is None else f"{100 * value:.1f} %"
             drawn.append(
                 f'<rect x="{120 + place * step:.1f}" y="{y}" width="{max(step - 0.5, 0.5):.1f}" '
                 f'height="{row_height - 2}" fill="{_heat_colour(value, most)}">'
-                f"<title>{escape(name)} {escape(labels[place])}: {told}</title></rect>"
+                f"<title>{escape(name)} {escape(labels[place])}: {label}</title></rect>"
             )
     drawn += [
         f'<text x="{120 + place * step:.1f}" y="{height - 12}">{escape(labels[place])}</text>'
@@ -64,7 +61,7 @@ def _heat_colour(value: float | None, most: float) -> str:
 
 
 def _pieces(values: Sequence[float | None], top: float) -> list[str]:
-    """The points of each stretch without a gap."""
+    """Return the points of each segment without a gap."""
     step = (WIDTH - LEFT - RIGHT) / max(len(values) - 1, 1)
     pieces: list[list[str]] = [[]]
     for place, value in enumerate(values):
@@ -92,7 +89,7 @@ def _grid(top: float, labels: Sequence[str], unit: str) -> str:
 
 
 def _some_places(count: int) -> range:
-    """Places for labels that do not run into each other."""
+    """Return positions for labels that do not overlap."""
     return range(0, count, max(1, count // 8))
 
 

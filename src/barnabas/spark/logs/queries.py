@@ -1,8 +1,4 @@
-"""What is asked of the lines, as DataFrame functions.
-
-What lives here: parsing, cleaning, counting and joining; each function takes DataFrames and gives one.  What
-may not: where they come from and go to (pipeline).  The same functions serve batches and streams.
-"""
+"""The queries of the log pipeline, as functions from DataFrames to a DataFrame, for batches and streams."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ JSON_SCHEMA = (
     "duration_ms int, message string"
 )
 TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
-# The four levels, and what other libraries call them: Python's logging, syslog, Java's.
+# The four levels, with the names that Python's logging, syslog and Java use.
 LEVELS = {
     "TRACE": "DEBUG",
     "DEBUG": "DEBUG",
@@ -34,12 +30,12 @@ LEVELS = {
     "CRITICAL": "ERROR",
     "FATAL": "ERROR",
 }
-# An error belongs to a request of the same trace that came at most so long before it.
+# An error belongs to a request of the same trace at most this long before it.
 ERROR_AFTER_S = 10
 
 
 def parsed(lines: DataFrame) -> DataFrame:
-    """Each line with its fields, whichever format it has; `problem` says why a line has none."""
+    """Parse each line, whatever its format; `problem` says why a line could not be parsed."""
     from pyspark.sql import functions as f
 
     text = f.col("value").cast("string")
@@ -70,7 +66,7 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 
 def _level(name: Column) -> Column:
-    """One of the four, or NULL."""
+    """Map to one of the four levels, or NULL."""
     from pyspark.sql import functions as f
 
     known = [f.lit(text) for pair in LEVELS.items() for text in pair]
@@ -78,7 +74,7 @@ def _level(name: Column) -> Column:
 
 
 def _by_pattern(text: Column, pattern: str, groups: tuple[str, ...]) -> Column:
-    """The fields of a line that matches; NULL for any other line."""
+    """Return the fields of a matching line; NULL for any other."""
     from pyspark.sql import functions as f
 
     numbers = {"status", "duration_ms"}
@@ -92,7 +88,7 @@ def _by_pattern(text: Column, pattern: str, groups: tuple[str, ...]) -> Column:
 
 
 def bad(parsed: DataFrame) -> DataFrame:
-    """Dead letters: the line as it came, and why it is here."""
+    """Dead letters: the original line and the reason."""
     from pyspark.sql import functions as f
 
     reason = f.struct(f.lit("problem").alias("key"), f.col("problem").cast("binary").alias("value"))
@@ -100,20 +96,20 @@ def bad(parsed: DataFrame) -> DataFrame:
 
 
 def events(parsed: DataFrame, watermark: str) -> DataFrame:
-    """Every event once, however often its line came."""
+    """Return every event once, even if its line is duplicated."""
     good = parsed.where("problem IS NULL").drop("value", "problem")
     return good.withWatermark("time", watermark).dropDuplicatesWithinWatermark(["service", "id"])
 
 
 def owners(spark: SparkSession) -> DataFrame:
-    """Who is to be asked about a service; a table that does not change while the pipeline runs."""
+    """The owners of services; a table that does not change while the pipeline runs."""
     from barnabas.spark.logs.generator import OWNERS
 
     return spark.createDataFrame(sorted(OWNERS.items()), "service string, owner string")
 
 
 def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
-    """Lines, requests and errors of each service in each window, with its owner."""
+    """Count lines, requests and errors per service and window, with the owner."""
     from pyspark.sql import functions as f
 
     grouped = events.join(f.broadcast(owners), "service", "left").groupBy(
@@ -131,18 +127,20 @@ def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
 
 
 def in_order(rows: DataFrame, key: str, time: str) -> DataFrame:
-    """The rows of a batch by time, all of one key in one task: so they stand in one partition, in order.
+    """Sort the rows of a batch by time, all rows of one key in one task, so that a partition has them in
+    order.
 
-    Windows of one service end up in different tasks, which write at the same time.  A reader whose batch ends
-    between two of them would take the later one first, and what it remembers of the service would be wrong.
-    Batches need no more: in one that comes later, all windows end later.
+    Otherwise windows of one service are written by different tasks at the same time.  A reader whose batch
+    ends between two of them would process the later one first, and its state of the service would be wrong.
+     Sorting within batches is enough: all windows of a later batch end later.
     """
     by_time = partial(_sorted, time)
     return rows.repartition(key).mapInArrow(by_time, rows.schema)
 
 
 def _sorted(column: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All at once: Spark refuses to sort in streams.  They are the windows that end in one batch: few."""
+    """Sort in memory, as Spark refuses to sort streams; only the few windows that end in one batch are
+    held."""
     import pyarrow as pa
 
     found = list(batches)
@@ -151,7 +149,7 @@ def _sorted(column: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def failures(events: DataFrame) -> DataFrame:
-    """Requests with the errors that they ended in."""
+    """Join requests with their errors."""
     from pyspark.sql import functions as f
 
     requests = events.where("kind = 'request'").select(
@@ -174,7 +172,7 @@ def failures(events: DataFrame) -> DataFrame:
 
 
 def as_records(rows: DataFrame, key: str) -> DataFrame:
-    """Rows as records of a topic: JSON, with one column as the key."""
+    """Convert rows to records: JSON, with one column as the key."""
     from pyspark.sql import functions as f
 
     value = f.to_json(f.struct(*[f.col(name) for name in rows.columns]))
@@ -182,7 +180,7 @@ def as_records(rows: DataFrame, key: str) -> DataFrame:
 
 
 def counts_of(records: DataFrame) -> DataFrame:
-    """Counts back from the records of their topic."""
+    """Convert records back to counts."""
     from pyspark.sql import functions as f
 
     row = f.from_json(f.col("value").cast("string"), schema(COUNTS)).alias("row")

@@ -1,7 +1,4 @@
-"""The results as a page: one HTML file that needs nothing else.
-
-What lives here: from results to HTML.  What may not: reading them (results), drawing (plots).
-"""
+"""The report: results as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from barnabas.spark.logs.results import Results, WindowCount, read_results
 
 Windows = list[tuple[datetime, list[WindowCount]]]
 
-# A rate from which on a square is as dark as it gets.
+# The error rate at which a square is darkest.
 DARKEST_RATE = 0.5
 
 STYLE = """
@@ -32,11 +29,11 @@ font-size: 1.6em } .raised { color: #b00020 } .cleared { color: #1b7a2f }
 
 
 def write_report(settings: Mapping[str, str], path: str) -> None:
-    """Read what the pipeline has written, and make a page of it."""
+    """Read the pipeline's results and write a page."""
     place = Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     is_new = not place.exists()
-    # A place that cannot be written to is told before everything is read, which may take long.
+    # An unwritable path is reported before everything is read, which may take long.
     if is_new or place.is_file() or place.is_dir():
         place.open("a").close()
     try:
@@ -63,7 +60,7 @@ def page(results: Results) -> str:
         _services(results),
         "<h2>Alerts</h2>",
         _alerts(results),
-        "<h2>Lines that nobody could read</h2>",
+        "<h2>Lines that could not be parsed</h2>",
         _bad(results),
     ]
     return (
@@ -80,15 +77,15 @@ def _overview(results: Results) -> str:
         "alerts raised": results.alerts_raised,
         "dead letters": results.bad.total(),
     }
-    told = "".join(f"<span><b>{number:,}</b>{escape(name)}</span>" for name, number in figures.items())
-    return f'<p class="big">{told}</p>'
+    spans = "".join(f"<span><b>{number:,}</b>{escape(name)}</span>" for name, number in figures.items())
+    return f'<p class="big">{spans}</p>'
 
 
 def _foreign(results: Results) -> str:
     if not results.foreign:
         return ""
-    told = ", ".join(f"{count:,} in {escape(topic)}" for topic, count in sorted(results.foreign.items()))
-    return f"<p>Records that the pipeline has not written were left out: {told}.</p>"
+    counts = ", ".join(f"{count:,} in {escape(topic)}" for topic, count in sorted(results.foreign.items()))
+    return f"<p>Records that the pipeline has not written were left out: {counts}.</p>"
 
 
 def _per_window(windows: Windows) -> dict[str, list[float | None]]:

@@ -1,7 +1,4 @@
-"""What the pipeline has found out so far, read back from its topics.
-
-What lives here: records into rows.  What may not: showing them (view, report), Spark.
-"""
+"""The pipeline's results so far, read from its topics."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ if TYPE_CHECKING:
     from barnabas.client.sync import Consumer
 
 TOPICS = ("logs.counts", "alerts", "logs.failures", "logs.bad")
-# What is kept of what the topics hold, however long they are; totals are of everything.
+# How much is kept in memory, however long the topics are; totals cover everything.
 MAX_WINDOWS = 120
 MAX_ALERTS = 200
 MAX_SAMPLES = 10
-# Of more services, or reasons of dead letters, than this the others are taken together.
+# Beyond this number of services, or of reasons for dead letters, the others are combined.
 MAX_NAMES = 1000
 OTHERS = "(others)"
 
@@ -50,7 +47,7 @@ class WindowCount:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A service became bad, or good again."""
+    """A raised or cleared alert."""
 
     since: datetime
     service: str
@@ -61,7 +58,7 @@ class Alert:
 
 @dataclass
 class Totals:
-    """All that was ever counted of a service."""
+    """The totals of a service."""
 
     owner: str
     lines: int = 0
@@ -78,7 +75,7 @@ class Totals:
 
 @dataclass
 class Results:
-    """What is in the topics: totals of everything, and the newest windows and alerts."""
+    """The contents of the topics: totals of everything, and the newest windows and alerts."""
 
     totals: dict[str, Totals] = field(default_factory=dict)
     alerts: list[Alert] = field(default_factory=list)
@@ -87,7 +84,7 @@ class Results:
     failures: int = 0
     bad: Counter[str] = field(default_factory=Counter)
     bad_samples: list[tuple[str, str]] = field(default_factory=list)
-    # Records that the pipeline has not written, by topic.
+    # Records that the pipeline did not write, by topic.
     foreign: Counter[str] = field(default_factory=Counter)
     _spans: Spans = field(default_factory=Spans)
     _windows: dict[datetime, list[WindowCount]] = field(default_factory=dict)
@@ -97,7 +94,7 @@ class Results:
         try:
             self._take(record)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
-            # Everybody may write to a topic; what is not ours is no reason to show nothing.
+            # Anyone may write to a topic; foreign records must not prevent the report.
             self.foreign[record.topic] += 1
 
     def _take(self, record: ConsumerRecord) -> None:
@@ -129,7 +126,7 @@ class Results:
             self.alerts_raised += 1
         else:
             self.alerts_cleared += 1
-        insort(self.alerts, alert, key=lambda one: one.since)
+        insort(self.alerts, alert, key=lambda each: each.since)
         if len(self.alerts) > MAX_ALERTS:
             del self.alerts[0]
         last = self._last_alerts
@@ -146,12 +143,12 @@ class Results:
 
     @property
     def lines(self) -> int:
-        """How many were counted, in all windows."""
+        """The number of lines counted, in all windows."""
         return sum(totals.lines for totals in self.totals.values())
 
     @property
     def windows(self) -> int:
-        """How many there were."""
+        """The number of windows."""
         return self._spans.windows
 
     @property
@@ -159,25 +156,25 @@ class Results:
         return sorted(self.totals)
 
     def newest_windows(self) -> list[tuple[datetime, list[WindowCount]]]:
-        """The newest ones that are kept, in order, each with its services."""
+        """Return the newest windows, in order, each with its services."""
         return sorted(self._windows.items())
 
     def raised(self) -> list[Alert]:
-        """The alerts that nobody has cleared yet."""
+        """Return the alerts that are not cleared."""
         return [alert for alert in self._last_alerts.values() if alert.state == "raised"]
 
 
 def _limited(name: str, known: Mapping[str, object]) -> str:
-    """The name, or that of all the others if there are too many."""
+    """Return the name, or OTHERS if there are too many."""
     return name if name in known or len(known) < MAX_NAMES else OTHERS
 
 
 class NotRunYetError(UnknownTopicOrPartitionError):
-    """Run the pipeline first: it writes what is read here."""
+    """Run the pipeline first: it writes the topics that are read here."""
 
 
 class ResultReader:
-    """Reads what is new in the pipeline's topics; only what was committed."""
+    """Reads new committed records of the pipeline's topics."""
 
     def __init__(self, bootstrap: str) -> None:
         from barnabas.client.sync import Consumer
@@ -195,12 +192,12 @@ class ResultReader:
         self._consumer.close()
 
     def read_new(self) -> Results:
-        """Up to the present end of every topic."""
+        """Read up to the current end of every topic."""
         from barnabas.client.model import TopicPartition
 
         consumer = self._consumer
         if not self._assigned:
-            # Asked for by its name, a topic that is not there would be waited for.
+            # A topic that is requested by name would be waited for if it did not exist.
             there = consumer.list_topics()
             check_topics(there)
             consumer.assign(
@@ -251,17 +248,17 @@ def _alert(row: Mapping[str, Any]) -> Alert:
 def _time(value: object) -> datetime:
     time = datetime.fromisoformat(_text(value))
     if time.tzinfo is None:
-        raise ValueError(f"{value!r} does not say of which zone it is")
+        raise ValueError(f"{value!r} has no time zone")
     return time.astimezone(UTC)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value < 2**63:
-        raise TypeError(f"{value!r} is no count")
+        raise TypeError(f"{value!r} is not a count")
     return value

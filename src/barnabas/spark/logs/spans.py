@@ -1,19 +1,16 @@
-"""How many windows there were, in little memory.
-
-What lives here: windows that touch, kept as one span.  What may not: what was counted in them.  Pure.
-"""
+"""Counting distinct windows in little memory: adjacent windows are kept as one span.  Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from datetime import datetime
 
-# A span ends where nothing was counted: of so many the oldest is forgotten.
+# A gap without counts ends a span: beyond this number the oldest is dropped.
 MAX_SPANS = 10_000
 
 
 class Spans:
-    """Counts each window once, in whatever order they come, though windows come once for each service."""
+    """Counts each window once, in any order, though windows arrive once per service."""
 
     def __init__(self) -> None:
         self.windows = 0

@@ -1,7 +1,5 @@
-"""The answers, computed from the generator's truth by other means than the pipeline's.
-
-What lives here: counting and joining in plain Python.  What may not: Spark, parsing.
-"""
+"""The expected results, computed from the generator's truth in plain Python, independently of the
+pipeline."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class Count(NamedTuple):
 
 
 def counts(events: Iterable[Event], window_ms: int, watermark_ms: int) -> list[Count]:
-    """Of every window that has ended before the watermark, in order."""
+    """Return the counts of every window that ended before the watermark, in order."""
     results: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for event in events:
         start_ms = event.time_ms // window_ms * window_ms
@@ -46,7 +44,7 @@ def counts(events: Iterable[Event], window_ms: int, watermark_ms: int) -> list[C
 
 
 def failures(events: Iterable[Event]) -> set[tuple[str, str, str]]:
-    """Trace, request and error of every request that ended in one."""
+    """Return trace, request and error of every failed request."""
     by_trace: dict[str, dict[str, Event]] = defaultdict(dict)
     for event in events:
         if event.kind in ("request", "error"):
@@ -59,11 +57,11 @@ def failures(events: Iterable[Event]) -> set[tuple[str, str, str]]:
 
 
 def alerts(counted: Iterable[Count], window_ms: int, rule: Rule | None = None) -> list[tuple[int, str, str]]:
-    """(when, service, raised or cleared), in order: by what the last windows were at each moment."""
+    """Return (time, service, raised or cleared) in order, from the last windows at each time."""
     chosen = rule or Rule()
     rates: dict[str, list[float]] = defaultdict(list)
     raised: set[str] = set()
-    told = []
+    changes = []
     for count in sorted(counted):
         if count.requests < chosen.least_requests:
             continue
@@ -74,8 +72,8 @@ def alerts(counted: Iterable[Count], window_ms: int, rule: Rule | None = None) -
         if count.service not in raised:
             if len(bad) == chosen.bad_windows and min(bad) >= chosen.bad_rate:
                 raised.add(count.service)
-                told.append((when, count.service, "raised"))
+                changes.append((when, count.service, "raised"))
         elif len(good) == chosen.good_windows and max(good) <= chosen.good_rate:
             raised.remove(count.service)
-            told.append((when, count.service, "cleared"))
-    return told
+            changes.append((when, count.service, "cleared"))
+    return changes

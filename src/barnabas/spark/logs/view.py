@@ -1,7 +1,4 @@
-"""The results on a terminal, as they come.
-
-What lives here: from results and progress to lines of text.  What may not: the terminal itself.
-"""
+"""The live view of results, as lines of text."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ SHOWN_WINDOWS = 6
 
 
 def view(results: Results, progress: Sequence[Progress], written: int, width: int) -> list[str]:
-    """All that is worth knowing at this moment; no line is longer than the terminal is wide."""
+    """Return the current state; no line is longer than the terminal is wide."""
     found = f"{results.bad.total():,} dead letters, {results.failures:,} failed requests"
     lines = [
         f"{written:,} lines written in this run; of all runs {found}",
@@ -24,20 +21,20 @@ def view(results: Results, progress: Sequence[Progress], written: int, width: in
         "",
         *_alerts(results),
         "",
-        *[_query(one) for one in progress],
+        *[_query(query) for query in progress],
     ]
     return [line[: width - 1] for line in lines]
 
 
 def _services(results: Results) -> list[str]:
-    """The newest window, with the error rates of those before it as a small picture."""
+    """The newest window, with the error rates of the windows before it as a small chart."""
     windows = results.newest_windows()[-SHOWN_WINDOWS:]
     if not windows:
         return ["the first window has not ended yet"]
     start, newest = windows[-1]
     most = max(1, *(count.lines for count in newest))
     lines = [f"window {start:%H:%M:%S} (UTC)"]
-    for count in sorted(newest, key=lambda one: one.service):
+    for count in sorted(newest, key=lambda each: each.service):
         bar = "█" * round(BAR_WIDTH * count.lines / most)
         rates = "".join(_rate_mark(count.service, counts) for _, counts in windows)
         lines.append(f"  {count.service:<9} {bar:<{BAR_WIDTH}} {count.lines:>6,}  errors {rates}")
@@ -56,7 +53,8 @@ def _alerts(results: Results) -> list[str]:
     if not raised:
         return ["no alerts"]
     return [
-        f"ALERT {alert.service} ({alert.owner}) since {alert.since:%H:%M:%S}: {100 * alert.error_rate:.0f} % errors"
+        f"ALERT {alert.service} ({alert.owner}) since {alert.since:%H:%M:%S}: {100 * alert.error_rate:.0f} "
+        "% errors"
         for alert in raised
     ]
 
@@ -64,18 +62,19 @@ def _alerts(results: Results) -> list[str]:
 def _query(progress: Progress) -> str:
     lag = "" if progress.lag is None else f", {progress.lag:,} behind"
     return (
-        f"{progress.name:<9} batch {progress.batch}: {progress.input_rows:,} rows in {progress.batch_ms:,} ms{lag}, "
+        f"{progress.name:<9} batch {progress.batch}: {progress.input_rows:,} rows in {progress.batch_ms:,} "
+        f"ms{lag}, "
         f"{progress.state_rows:,} in state"
     )
 
 
 def summary(results: Results) -> list[str]:
-    """What came out in the end."""
+    """Return the final results."""
     foreign = results.foreign.total()
     return [
         f"{results.lines:,} lines counted in {results.windows} windows of {len(results.services)} services",
         f"{results.failures:,} failed requests joined with their errors",
         f"{results.alerts_raised} alerts raised, {results.alerts_cleared} cleared",
-        f"{results.bad.total():,} lines that nobody could read, in logs.bad",
+        f"{results.bad.total():,} lines that could not be parsed, in logs.bad",
         *([f"{foreign:,} records that the pipeline has not written, left out"] if foreign else []),
     ]

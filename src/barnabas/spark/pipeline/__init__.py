@@ -1,4 +1,4 @@
-"""Pipelines: sources, transforms and sinks with names, in one file.
+"""Pipelines: named sources, transforms and sinks in one file.
 
     from barnabas.spark.pipeline import Pipeline
 
@@ -12,8 +12,8 @@
 
     pipeline.to_topic("large", of="large", topic="orders.large", exactly_once=True)
 
-Reading order: `definition` (what a pipeline is made of), `loading` and `toml_file` (from a file to that),
-`starting` and `running` (its queries), `checkpoints` (what they leave), `graph`.
+Reading order: `definition` (the parts), `loading` and `toml_file` (from a file), `starting` and `running`
+(its queries), `checkpoints`, `graph`.
 """
 
 from barnabas.spark.pipeline.definition import Pipeline, PipelineError

@@ -1,12 +1,12 @@
-"""What lies in the checkpoint of a pipeline: a folder a sink, written by Spark, and whose it is.
+"""The checkpoint of a pipeline: a folder per sink, written by Spark, and the owner of the checkpoint.
 
-What lives here: reading Spark's logs of offsets and commits, `pipeline.json` beside them, and the locks that
-say who runs.  What may not: Spark itself; all of this works without a session.
+Contains reading Spark's logs of offsets and commits, `pipeline.json` beside them, and the locks of running
+queries. All of this works without a session.
 
     checkpoints/orders/pipeline.json      the pipeline, and what each of its sinks reads
     checkpoints/orders/counts.lock        held while the query runs
-    checkpoints/orders/counts/offsets/12  what batch 12 reads: written before it begins
-    checkpoints/orders/counts/commits/12  written when it has ended
+    checkpoints/orders/counts/offsets/12  the offsets of batch 12, written before it begins
+    checkpoints/orders/counts/commits/12  written when batch 12 has ended
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO, Any
 from barnabas.spark.pipeline.definition import PipelineError
 
 IDENTITY = "pipeline.json"
-# Spark's own logs are small; whatever is larger is something else.
+# Spark's own logs are small; a larger file is something else.
 MAX_LOG_BYTES = 16 * 1024 * 1024
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(//)?")
 
@@ -32,20 +32,20 @@ Offsets = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How far a query is, as its checkpoint has it."""
+    """The progress of a query, according to its checkpoint."""
 
-    # The last batch that has ended, and the last that was begun; None if there is none.
+    # The last completed batch, and the last started one; None if there is none.
     batch: int | None = None
     begun: int | None = None
-    # When the last batch ended, in milliseconds since 1970.
+    # When the last batch was completed, in milliseconds since 1970.
     done_ms: int | None = None
-    # For each source the offsets that the last ended batch read up to; None for sources of other kinds.
+    # Per source the end offsets of the last completed batch; None for other kinds of sources.
     sources: tuple[Offsets | None, ...] = ()
     watermark_ms: int | None = None
 
     @property
     def offsets(self) -> Offsets:
-        """By topic and partition; where two sources read the same, the one that is behind."""
+        """Return offsets by topic and partition; if two sources read the same, those of the slower one."""
         merged: Offsets = {}
         for source in self.sources:
             for topic, partitions in (source or {}).items():
@@ -57,26 +57,26 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose checkpoint it is."""
+    """The owner of a checkpoint."""
 
     pipeline: str
-    # What each sink's query reads: names of sources, with topics where they are known.
+    # What each sink's query reads: names of sources, with topics if known.
     sinks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def local_folder(checkpoint: str) -> Path | None:
-    """The folder on this machine; None if it is elsewhere, where only Spark itself can look."""
+    """Return the folder on this machine; None if it is remote, so that only Spark itself can access it."""
     scheme = _SCHEME.match(checkpoint)
     if scheme is None:
         return Path(checkpoint)
     return Path(checkpoint[scheme.end() :]) if scheme.group(1) == "file" else None
 
 
-# What Spark wrote -------------------------------------------------------------------------------------------
+# Spark's files ----------------------------------------------------------------------------------------------
 
 
 def read_done(folder: Path) -> Done:
-    """How far the query with this checkpoint is."""
+    """Return the progress of the query with this checkpoint."""
     begun, batch = (_last(folder / name) for name in ("offsets", "commits"))
     if batch is None:
         return Done(begun=begun)
@@ -96,7 +96,7 @@ def read_done(folder: Path) -> Done:
 
 
 def _last(folder: Path) -> int | None:
-    """The highest number that a file of this log has."""
+    """Return the highest number of a file in this log."""
     numbers = [int(name) for name in os.listdir(folder) if name.isdigit()] if folder.is_dir() else []
     return max(numbers, default=None)
 
@@ -108,7 +108,7 @@ def _offset_log(path: Path) -> tuple[dict[str, Any], tuple[Offsets | None, ...]]
 
 
 def _json_lines(path: Path) -> list[Any]:
-    """The lines after the version; Spark writes `-` where a source has nothing yet."""
+    """Return the lines after the version; Spark writes `-` for a source without offsets."""
     if not path.is_file() or path.stat().st_size > MAX_LOG_BYTES:
         return []
     results: list[Any] = []
@@ -120,18 +120,18 @@ def _json_lines(path: Path) -> list[Any]:
     return results
 
 
-def _offsets(told: Any) -> Offsets | None:
-    """Ours: {"topic": {"0": 12}}; other sources write something else."""
+def _offsets(line: Any) -> Offsets | None:
+    """Parse our format, {"topic": {"0": 12}}; other sources have other formats."""
     try:
         return {
             str(topic): {str(partition): int(offset) for partition, offset in partitions.items()}
-            for topic, partitions in told.items()
+            for topic, partitions in line.items()
         }
     except (AttributeError, TypeError, ValueError):
         return None
 
 
-# Whose it is ------------------------------------------------------------------------------------------------
+# Owner ------------------------------------------------------------------------------------------------------
 
 
 def read_identity(folder: Path) -> Identity | None:
@@ -139,9 +139,9 @@ def read_identity(folder: Path) -> Identity | None:
     if not path.is_file():
         return None
     try:
-        told = json.loads(path.read_text("utf-8"))
-        sinks = {str(sink): [str(read) for read in reads] for sink, reads in told["sinks"].items()}
-        return Identity(str(told["pipeline"]), sinks)
+        content = json.loads(path.read_text("utf-8"))
+        sinks = {str(sink): [str(read) for read in reads] for sink, reads in content["sinks"].items()}
+        return Identity(str(content["pipeline"]), sinks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PipelineError(
             f"{path} cannot be read ({error}); delete it if the checkpoints beside it belong to this pipeline"
@@ -149,7 +149,7 @@ def read_identity(folder: Path) -> Identity | None:
 
 
 def claim(folder: Path, pipeline: str, reads: Mapping[str, Sequence[str]]) -> None:
-    """Write down whose checkpoint this is; PipelineError if it is somebody else's."""
+    """Record the owner of this checkpoint; raises PipelineError if it belongs to another pipeline."""
     known = read_identity(folder)
     if known is None:
         _must_be_free(folder)
@@ -163,8 +163,9 @@ def claim(folder: Path, pipeline: str, reads: Mapping[str, Sequence[str]]) -> No
         before = known.sinks.get(sink)
         if before is not None and sorted(before) != sorted(now) and (folder / sink).is_dir():
             raise PipelineError(
-                f"{pipeline}: {sink} reads {_listed(now)}, but its checkpoint {folder / sink} was made "
-                f"when it read {_listed(before)}: put that back, or begin anew with `barnabas pipeline reset`"
+                f"{pipeline}: {sink} reads {_listed(now)}, but its checkpoint {folder / sink} was created "
+                f"when it read {_listed(before)}: change it back, or start over with `barnabas pipeline "
+                "reset`"
             )
     _write_identity(folder, Identity(pipeline, {**known.sinks, **reads}))
 
@@ -184,14 +185,14 @@ def _listed(reads: Sequence[str]) -> str:
 def _write_identity(folder: Path, identity: Identity) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"pipeline": identity.pipeline, "sinks": identity.sinks}, indent=2)
-    # Under another name first: whoever reads it sees all of it.
+    # Written under another name first, so that readers see a complete file.
     unfinished = folder / f"{IDENTITY}.{os.getpid()}"
     unfinished.write_text(text + "\n", "utf-8")
     unfinished.replace(folder / IDENTITY)
 
 
 def forget(folder: Path, sinks: Sequence[str]) -> None:
-    """These sinks begin anew: their folders go; what they have written stays."""
+    """Delete the folders of these sinks, so that they start over; their output stays."""
     import shutil
 
     known = read_identity(folder)
@@ -205,22 +206,23 @@ def forget(folder: Path, sinks: Sequence[str]) -> None:
             (folder / IDENTITY).unlink()
 
 
-# Who runs ---------------------------------------------------------------------------------------------------
+# Locks ------------------------------------------------------------------------------------------------------
 
 
 class Lock:
-    """Held by the process that runs a query; the system frees it when that process is gone."""
+    """Held by the process that runs a query; the system releases it when that process exits."""
 
     def __init__(self, folder: Path, sink: str) -> None:
         self._path = folder / f"{sink}.lock"
         self._file: IO[str] | None = None
 
     def take(self) -> bool:
-        """Whether it is ours now."""
+        """Return whether the lock was acquired."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         opened = self._path.open("a+")
         try:
-            # Not lockf: its locks go as soon as the process closes the file anywhere, as `is_running` does.
+            # Not lockf: its locks are released when the process closes the file anywhere, as `is_running`
+            # does.
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             opened.close()
@@ -235,7 +237,7 @@ class Lock:
 
 
 def is_running(folder: Path, sink: str) -> bool:
-    """Whether some process runs this query, be it this one."""
+    """Whether any process, including this one, runs this query."""
     if not (folder / f"{sink}.lock").is_file():
         return False
     lock = Lock(folder, sink)

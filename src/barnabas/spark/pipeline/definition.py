@@ -1,10 +1,8 @@
-"""What a pipeline is made of: sources, tables, transforms and sinks, each with a name.
+"""The definition of a pipeline: named sources, tables, transforms and sinks.
 
-What lives here: the parts, how they hang together, and what is wrong with them.  What may not: Spark's
-sessions and queries (running).
-
-Parts are functions; a transform's parameters are the names of the parts it takes, so that the graph is in the
-code and nowhere else.
+Contains the parts, their graph and its validation; sessions and queries belong in `running`.  Parts are
+functions; a transform's parameters are the names of the parts it takes, so that the graph is defined by the
+code alone.
 """
 
 from __future__ import annotations
@@ -26,18 +24,18 @@ Settings = Mapping[str, str]
 F = TypeVar("F", bound=Callable[..., Any])
 
 MODES = ("append", "update", "complete")
-# What a part may ask for besides other parts: the session, the settings, and the name of the sink it is for.
+# What a part may take besides other parts: the session, the settings, and the name of its sink.
 SPARK, SETTINGS, SINK = GIVEN = ("spark", "settings", "sink")
 # The names of a pipeline and of its sinks are folders of checkpoints and parts of transactional ids.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class PipelineError(Exception):
-    """The pipeline cannot be as it is written; the message says what to change."""
+    """The pipeline is invalid; the message says what to change."""
 
 
 class Kind(Enum):
-    """What a part is."""
+    """The kind of a part."""
 
     SOURCE = "source"
     TABLE = "table"
@@ -46,7 +44,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A function that gives a DataFrame, and what it takes."""
+    """A function that returns a DataFrame, and its parameters."""
 
     name: str
     kind: Kind
@@ -60,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A streaming query: where the rows of a part go."""
+    """A streaming query: the destination of a part's rows."""
 
     name: str
     of: str
@@ -68,7 +66,7 @@ class Sink:
     options: Mapping[str, str]
     mode: str = "append"
     partition_by: tuple[str, ...] = ()
-    # For what is written in a way of its own.
+    # For custom writers.
     write: Callable[[Any, Settings], Any] | None = None
     place: str = field(default="", compare=False)
 
@@ -76,7 +74,7 @@ class Sink:
 class Pipeline:
     """Sources, tables, transforms and sinks.
 
-    `settings` are texts with defaults, which `barnabas pipeline run --set KEY=VALUE` replaces; `{key}` in a
+    `settings` are strings with defaults, which `barnabas pipeline run --set KEY=VALUE` replaces; `{key}` in a
     sink's topic, path or options is replaced by its setting.
     """
 
@@ -88,14 +86,14 @@ class Pipeline:
         self.settings.setdefault("checkpoint", checkpoint or f"checkpoints/{name}")
         self.parts: dict[str, Part] = {}
         self.sinks: dict[str, Sink] = {}
-        # Makes a page to look at out of what the pipeline has written: report(settings, path).
+        # Renders a page from what the pipeline has written: report(settings, path).
         self.report: Callable[[Settings, str], None] | None = None
 
-    # ------------------------------------------------------------------------------------------------ parts
+    # -------------------------------------------------------------------------------------------------- parts
 
     def source(self, function: F) -> F:
-        """A stream: `function(spark, settings)` gives it, under the function's name; with `sink` among its
-        parameters it is called for each sink anew."""
+        """A stream returned by `function(spark, settings)`, under the function's name; with `sink` among its
+        parameters it is called once per sink."""
         return self._add(Kind.SOURCE, function)
 
     def table(self, function: F) -> F:
@@ -103,7 +101,7 @@ class Pipeline:
         return self._add(Kind.TABLE, function)
 
     def transform(self, function: F) -> F:
-        """A DataFrame made of others: the parameters are their names (or `settings`)."""
+        """A DataFrame derived from others: the parameters are their names (or `settings`)."""
         return self._add(Kind.TRANSFORM, function)
 
     def _add(self, kind: Kind, function: F) -> F:
@@ -117,7 +115,7 @@ class Pipeline:
             raise PipelineError(f"{self.name}: a part cannot be called {name}; give it another name")
         self.parts[name] = Part(name, kind, function, tuple(takes))
 
-    # ------------------------------------------------------------------------------------------------ sinks
+    # -------------------------------------------------------------------------------------------------- sinks
 
     def to_topic(
         self,
@@ -129,7 +127,7 @@ class Pipeline:
         mode: str = "append",
         **options: str,
     ) -> None:
-        """Rows with `value` (and `key`, `headers`, `partition` if they have them) as records."""
+        """Write rows with `value` (and optionally `key`, `headers`, `partition`) as records."""
         chosen = {"kafka.bootstrap.servers": "{bootstrap}", "topic": topic, **options}
         if exactly_once:
             chosen["deliveryGuarantee"] = "exactly-once"
@@ -139,7 +137,7 @@ class Pipeline:
     def to_dead_letters(
         self, name: str = "dead-letters", *, of: str | Callable[..., Any], topic: str
     ) -> None:
-        """Rows that could not be used, each once, for somebody to look at."""
+        """Write unusable rows, each once, for later inspection."""
         self.to_topic(name, of=of, topic=topic, exactly_once=True)
 
     def to_parquet(
@@ -151,7 +149,7 @@ class Pipeline:
         partition_by: Sequence[str] = (),
         **options: str,
     ) -> None:
-        """Rows as files that any tool reads."""
+        """Write rows as Parquet files."""
         chosen = {"path": path, **options}
         self._sink(
             Sink(name, _name(of), "parquet", chosen, partition_by=tuple(partition_by), place=f"files {path}")
@@ -164,7 +162,8 @@ class Pipeline:
         write: Callable[[Any, Settings], Any],
         mode: str = "append",
     ) -> None:
-        """Anything else: `write(stream_writer, settings)` gives the writer with format and options."""
+        """Write in any other way: `write(stream_writer, settings)` returns the writer with format and
+        options."""
         self._sink(Sink(name, _name(of), "", {}, mode, write=write, place="a writer of its own"))
 
     def to_format(
@@ -177,7 +176,7 @@ class Pipeline:
         partition_by: Sequence[str] = (),
         **options: str,
     ) -> None:
-        """Any format of Spark's, with its options."""
+        """Write in any Spark format, with its options."""
         place = f"files {options['path']}" if "path" in options else form
         self._sink(Sink(name, _name(of), form, options, mode, tuple(partition_by), place=place))
 
@@ -189,10 +188,10 @@ class Pipeline:
             raise PipelineError(f"{self.name}: {sink.name}: mode {sink.mode!r} is none of {', '.join(MODES)}")
         self.sinks[sink.name] = sink
 
-    # ----------------------------------------------------------------------------------------- how it hangs
+    # ---------------------------------------------------------------------------------------------- the graph
 
     def check(self) -> None:
-        """PipelineError if a part takes what is not there, or itself, or nothing is written."""
+        """Raise PipelineError if a part takes an undefined part or itself, or there is no sink."""
         if not self.sinks:
             raise PipelineError(f"{self.name} writes nothing: add a sink, such as to_topic")
         for part in self.parts.values():
@@ -215,7 +214,7 @@ class Pipeline:
             )
 
     def needed_by(self, sinks: Sequence[str]) -> list[Part]:
-        """The parts that these sinks depend on, in order."""
+        """Return the parts that these sinks depend on, in order."""
         wanted = {self.sinks[name].of for name in sinks}
         order = self.order()
         for part in reversed(order):
@@ -224,7 +223,7 @@ class Pipeline:
         return [part for part in order if part.name in wanted]
 
     def by_sink(self) -> set[str]:
-        """The parts that are not the same for all sinks."""
+        """Return the parts that differ between sinks."""
         results: set[str] = set()
         for part in self.order():
             if SINK in part.takes or not results.isdisjoint(part.upstream):
@@ -232,20 +231,20 @@ class Pipeline:
         return results
 
     def order(self) -> list[Part]:
-        """The parts, each after those that it takes."""
+        """Return the parts, each after those that it takes."""
         done: dict[str, Part] = {}
-        under_way: list[str] = []
+        visiting: list[str] = []
 
         def visit(name: str) -> None:
             if name in done:
                 return
-            if name in under_way:
-                circle = " -> ".join([*under_way[under_way.index(name) :], name])
+            if name in visiting:
+                circle = " -> ".join([*visiting[visiting.index(name) :], name])
                 raise PipelineError(f"{self.name}: parts take each other in a circle: {circle}")
-            under_way.append(name)
+            visiting.append(name)
             for upstream in self.parts[name].upstream:
                 visit(upstream)
-            under_way.pop()
+            visiting.pop()
             done[name] = self.parts[name]
 
         for name in self.parts:
@@ -253,7 +252,7 @@ class Pipeline:
         return list(done.values())
 
     def settings_with(self, overrides: Settings | None) -> dict[str, str]:
-        """The settings as this run has them; PipelineError for one that the pipeline does not know."""
+        """Return the settings of this run; raises PipelineError for an unknown one."""
         for key in overrides or {}:
             if key not in self.settings:
                 known = ", ".join(sorted(self.settings))
@@ -268,8 +267,8 @@ class Pipeline:
         trigger: str | None = None,
         only: Sequence[str] = (),
     ) -> Running:
-        """Start all queries (or `only` those of some sinks); `trigger` is `available-now`, or how often a
-        batch begins ("5 seconds"), or as soon as the one before it has ended."""
+        """Start all queries (or `only` those of some sinks); `trigger` is `available-now`, or the interval of
+        batches ("5 seconds"); by default a batch starts as soon as the previous one has ended."""
         from barnabas.spark.pipeline.starting import start
 
         self.check()
@@ -292,7 +291,7 @@ def _name(part: str | Callable[..., Any]) -> str:
 
 
 def parameters(function: Callable[..., Any], where: str) -> tuple[str, ...]:
-    """What a part's function takes; what has a default is its own affair."""
+    """Return the parameters of a part's function; those with defaults are ignored."""
     takes = []
     for value in inspect.signature(function).parameters.values():
         if value.kind in (value.VAR_POSITIONAL, value.VAR_KEYWORD):
@@ -303,8 +302,8 @@ def parameters(function: Callable[..., Any], where: str) -> tuple[str, ...]:
 
 
 def filled(text: str, settings: Settings, where: str) -> str:
-    """The text with `{key}` replaced by settings, and `{{` and `}}` by single braces."""
-    advice = "a brace that is no setting's is written twice: {{ and }}"
+    """Replace `{key}` in the text by settings, and `{{` and `}}` by single braces."""
+    advice = "a brace that does not belong to a setting is written twice: {{ and }}"
     found = []
     try:
         for before, name, form, conversion in string.Formatter().parse(text):

@@ -1,7 +1,4 @@
-"""What went wrong, in one line: in Spark's long texts, and in functions that a user wrote.
-
-What lives here: finding that line.  What may not: what is done about it.
-"""
+"""Error summaries in one line, from Spark's long texts and from user functions."""
 
 from __future__ import annotations
 
@@ -18,16 +15,16 @@ _OURS = str(Path(barnabas.__file__).parent)
 
 
 def reason(failure: BaseException) -> str:
-    """The line of a failure of Spark's that says why: the end of its last traceback, if it has one."""
+    """Return the line of a Spark error that says why: the end of its last traceback, if it has one."""
     raw = str(failure).splitlines()
     lines = [line.strip() for line in raw if line.strip()]
     ends = list(_ends_of_tracebacks(raw))
-    told = ends or [line for line in lines if "Error: " in line and not line.startswith(("at ", "File "))]
-    return (told or lines or [repr(failure)])[-1 if told else 0]
+    causes = ends or [line for line in lines if "Error: " in line and not line.startswith(("at ", "File "))]
+    return (causes or lines or [repr(failure)])[-1 if causes else 0]
 
 
 def _ends_of_tracebacks(lines: Sequence[str]) -> Iterator[str]:
-    """The lines after what is indented; an error of any class may stand there."""
+    """Yield the first lines after the indented ones; errors of any class may appear there."""
     is_within = False
     for line in lines:
         if TRACEBACK in line:
@@ -38,16 +35,16 @@ def _ends_of_tracebacks(lines: Sequence[str]) -> Iterator[str]:
 
 
 def java_reason(failure: BaseException) -> str:
-    """What Java said, without the places where it said so."""
+    """Return Java's message, without its stack trace."""
     said = str(getattr(failure, "java_exception", failure)).splitlines()
     return said[0].strip() if said else repr(failure)
 
 
 def fault_of(function: Callable[..., Any], error: Exception) -> str:
-    """An error in a user's function, with the line that led to it."""
+    """Describe an error in a user's function, with the line that caused it."""
     if isinstance(error, PipelineError):
         return str(error)
-    # What Java said stands below a line that only says that Java was asked.
+    # Java's message follows a line that only says that Java was called.
     is_java = hasattr(error, "java_exception")
     said = java_reason(error) if is_java else f"{type(error).__name__}: {error}".splitlines()[0]
     place = _place(function, error)
@@ -55,7 +52,8 @@ def fault_of(function: Callable[..., Any], error: Exception) -> str:
 
 
 def _place(function: Callable[..., Any], error: Exception) -> str:
-    """The last line of the function's own file, or else of any that is neither ours nor Spark's."""
+    """Return the last line in the function's own file, or else in any file that is neither ours nor
+    Spark's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(function, "__code__", None), "co_filename", "")
     found = [frame for frame in frames if frame.filename == own and not own.startswith(_OURS)]

@@ -1,7 +1,4 @@
-"""How a pipeline hangs together, as a drawing: for a terminal, for Graphviz, for Mermaid.
-
-What lives here: texts from a definition.  What may not: Spark, and printing.
-"""
+"""The graph of a pipeline as a drawing: for terminals, Graphviz and Mermaid."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ _MERMAID_SHAPES = {
 
 
 def drawing(pipeline: Pipeline, settings: Settings) -> list[str]:
-    """A tree under each source; what takes several parts stands under the first of them."""
+    """Draw a tree under each source; a part with several inputs is under the first of them."""
     lines = [pipeline.name]
     homes = {part.name: _home(pipeline, part) for part in pipeline.parts.values()}
     roots = [part for part in pipeline.order() if part.kind is not Kind.TRANSFORM]
-    # Tables that are only looked up in are named where that happens.
+    # Tables that are only joined are named where that happens.
     drawn = [part for part in roots if part.kind is Kind.SOURCE or part.name in homes.values()]
     for number, part in enumerate(drawn):
         lines += _branch(pipeline, settings, homes, part, "", is_last=number == len(drawn) - 1)
@@ -30,7 +27,7 @@ def drawing(pipeline: Pipeline, settings: Settings) -> list[str]:
 
 
 def _home(pipeline: Pipeline, part: Part) -> str | None:
-    """The part that another is drawn under: the first that flows, or else the first."""
+    """Return the part that another is drawn under: the first stream, or else the first."""
     flowing = [name for name in part.upstream if pipeline.parts[name].kind is not Kind.TABLE]
     return next(iter(flowing or part.upstream), None)
 
@@ -50,7 +47,7 @@ def _branch(
     yield f"{before}{'└─' if is_last else '├─'} {part.name}{kind}{joined}"
     inner = before + ("   " if is_last else "│  ")
     sinks = [sink for sink in pipeline.sinks.values() if sink.of == part.name]
-    children = [one for one in pipeline.order() if homes[one.name] == part.name]
+    children = [child for child in pipeline.order() if homes[child.name] == part.name]
     for number, sink in enumerate(sinks):
         is_end = number == len(sinks) - 1 and not children
         yield f"{inner}{'└→' if is_end else '├→'} {sink.name}: {place(pipeline, sink, settings)}"
@@ -59,14 +56,14 @@ def _branch(
 
 
 def place(pipeline: Pipeline, sink: Sink, settings: Settings) -> str:
-    """Where a sink's rows go."""
+    """Describe the destination of a sink."""
     text = filled(sink.place, settings, f"{pipeline.name}: {sink.name}")
     is_once = sink.options.get("deliveryGuarantee") == "exactly-once"
     return f"{text}, exactly once" if is_once else text
 
 
 def dot(pipeline: Pipeline, settings: Settings) -> list[str]:
-    """For Graphviz."""
+    """Draw for Graphviz."""
     lines = [f"digraph {_quoted(pipeline.name)} {{", "  rankdir=LR;"]
     for part in pipeline.order():
         lines.append(f"  {_quoted(part.name)} [shape={_DOT_SHAPES[part.kind]}];")
@@ -79,7 +76,7 @@ def dot(pipeline: Pipeline, settings: Settings) -> list[str]:
 
 
 def mermaid(pipeline: Pipeline, settings: Settings) -> list[str]:
-    """For pages that draw Mermaid."""
+    """Draw for Mermaid."""
     lines = ["flowchart LR"]
     numbers = {part.name: f"p{number}" for number, part in enumerate(pipeline.order())}
     for part in pipeline.order():

@@ -1,7 +1,6 @@
-"""From a file to a pipeline: `load("orders.py")`, `load("orders.toml")`, `load("package.module")`.
+"""Loading a pipeline: `load("orders.py")`, `load("orders.toml")`, `load("package.module")`.
 
-What lives here: finding the file and running it, and saying in one line what is wrong with it and where.
-What may not: what TOML means (toml_file).
+Errors are reported in one line with their position.  TOML belongs in `toml_file`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def load(path: str | Path) -> Pipeline:
-    """The pipeline of a file or of an installed module, with nothing wrong in how it hangs together."""
+    """Load and validate the pipeline of a file or of an installed module."""
     file = Path(path)
     if file.suffix not in (".py", ".toml") and MODULE.fullmatch(str(path)):
         pipeline = _of_module(_imported(str(path)), str(path))
@@ -55,15 +54,15 @@ def _of_module(module: ModuleType, path: str) -> Pipeline:
 
 
 def run_file(path: Path) -> ModuleType:
-    """The module that a file makes.
+    """Run a file as a module.
 
-    It is not left among the imported ones: Spark then sends its functions to other processes as they are,
-    not by the name of a module that those could not import.
+    It is not kept in sys.modules: Spark then pickles its functions by value, not by the name of a module that
+    worker processes could not import.
     """
     name = re.sub(r"\W", "_", path.stem)
     spec = importlib.util.spec_from_file_location(f"barnabas_pipeline_{name}", path)
     if spec is None or spec.loader is None:
-        raise PipelineError(f"{path}: this is no Python file")
+        raise PipelineError(f"{path}: this is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
@@ -89,13 +88,13 @@ def _imported(name: str) -> ModuleType:
 
 
 def _place(error: BaseException, path: str, file: str) -> str:
-    """The line of this file that led to an error; `path` is how its user calls the file."""
+    """Return the line of this file that caused an error; `path` is the user's name of the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{path}:{lines[-1]}" if lines else path
 
 
 def _place_in_module(error: BaseException, name: str) -> str:
-    """The line of the module's own file; it may be a package."""
+    """Return the line of the module's own file; it may be a package."""
     parts = tuple(name.split("."))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
@@ -109,7 +108,7 @@ def _said(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         code = f": {error}" if str(error) else ""
         return (
-            f"it ends the program (SystemExit{code}); what is to be done only when the file is run by "
-            'itself belongs below: if __name__ == "__main__":'
+            f"it ends the program (SystemExit{code}); code for running the file "
+            'directly belongs below: if __name__ == "__main__":'
         )
     return str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"

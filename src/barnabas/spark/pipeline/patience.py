@@ -1,10 +1,8 @@
-"""Starting queries where a machine is slow.
+"""Starting queries on slow machines.
 
-Spark gives a Python worker ten seconds from its start to its first word, and no setting changes that.  A
-query starts several; many queries at once on two cores take longer than that.  So they start one after
-another, and one that failed for this reason alone starts again.
-
-What lives here: waiting, and trying again.  What may not: what a query is.
+Spark gives a Python worker ten seconds to connect, which cannot be configured.  A query starts several
+workers; many queries at once on two cores take longer than that.  So they start one after another, and one
+that failed for this reason alone is restarted.
 """
 
 from __future__ import annotations
@@ -18,13 +16,14 @@ if TYPE_CHECKING:
 
 TOO_SLOW = "Python worker failed to connect back"
 ATTEMPTS = 4
-# A query that has not done its first batch by then lets the next one start beside it.
+# After this time the next query starts even if this one has not completed its first batch.
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.2
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query that has done its first batch, or waits for rows; failed queries are for others to look at."""
+    """Start a query and wait for its first batch, or until it waits for rows; callers handle failed
+    queries."""
     for _ in range(ATTEMPTS - 1):
         query = start()
         _wait_for_first_batch(query)

@@ -1,7 +1,6 @@
-"""A pipeline that runs: one streaming query a sink.
+"""A running pipeline: one streaming query per sink.
 
-What lives here: what can be told of the queries, and how they end.  What may not: how they come to be
-(starting), what a pipeline is (definition), and how it is shown.
+Contains the progress and the end of queries; starting them belongs in `starting`.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# How long a batch under way may take to end before it is given up; it is done again after a restart.
+# How long to wait for the current batch when stopping; after that it is repeated at the next start.
 STOP_PATIENCE_S = 60.0
 POLL_S = 0.1
-# How often a query is started again that failed only because the machine was too slow.
+# How often a query is restarted that failed only because the machine was too slow.
 MAX_RESTARTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one query did last."""
+    """The latest progress of a query."""
 
     name: str
     batch: int
@@ -41,30 +40,30 @@ class Progress:
     batch_ms: int
     state_rows: int
     state_bytes: int
-    # Rows that came after the watermark and were dropped, since the pipeline was started.
+    # Rows that were dropped as late since the pipeline was started.
     late_rows: int
     watermark: str
-    # How many records its sources have that it has not read yet; None where they do not tell.
+    # Unread records of its sources; None if they do not report them.
     lag: int | None
     # Rows read since the pipeline was started.
     total_rows: int = 0
 
 
 class _Totals:
-    """What adds up over the batches of one query."""
+    """Totals over the batches of a query."""
 
     def __init__(self) -> None:
         self.batch = -1
         self.rows = 0
         self.late_rows = 0
 
-    def add(self, told: Any) -> None:
-        # Spark also tells of triggers that found nothing to do, under the number of the batch to come.
-        if told["batchId"] > self.batch and "addBatch" in (told["durationMs"] or {}):
-            self.batch = told["batchId"]
-            self.rows += told["numInputRows"]
+    def add(self, progress: Any) -> None:
+        # Spark also reports triggers without data, under the number of the next batch.
+        if progress["batchId"] > self.batch and "addBatch" in (progress["durationMs"] or {}):
+            self.batch = progress["batchId"]
+            self.rows += progress["numInputRows"]
             self.late_rows += sum(
-                entry["numRowsDroppedByWatermark"] for entry in told["stateOperators"] or []
+                entry["numRowsDroppedByWatermark"] for entry in progress["stateOperators"] or []
             )
 
 
@@ -80,7 +79,7 @@ class Running:
         self._starts: dict[str, Callable[[], StreamingQuery]] = {}
         self._restarts: dict[str, int] = {}
         self._totals: dict[str, _Totals] = {}
-        # A plain queue, because a signal's handler may put something into it at any moment.
+        # A SimpleQueue, because a signal handler may put something into it at any moment.
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
     @property
@@ -92,8 +91,8 @@ class Running:
         self.queries[name] = started(how)
 
     def check(self) -> None:
-        """PipelineError with the reason if a query has failed; one that only had no time to begin is started
-        again."""
+        """Raise PipelineError with the reason if a query has failed; one that failed because the machine was
+        too slow is restarted."""
         for name, query in list(self.queries.items()):
             failure = query.exception()
             if failure is None:
@@ -108,23 +107,23 @@ class Running:
     def progress(self) -> list[Progress]:
         found = []
         for name, query in self.queries.items():
-            told = query.lastProgress
-            if told:
-                found.append(_progress(name, told, self._add_up(name, query, told)))
+            progress = query.lastProgress
+            if progress:
+                found.append(_progress(name, progress, self._add_up(name, query, progress)))
         return found
 
-    def _add_up(self, name: str, query: StreamingQuery, told: Any) -> _Totals:
+    def _add_up(self, name: str, query: StreamingQuery, last: Any) -> _Totals:
         totals = self._totals.setdefault(name, _Totals())
-        if told["batchId"] > totals.batch:
-            # Several batches may have ended since somebody asked; Spark keeps the last hundred.
+        if last["batchId"] > totals.batch:
+            # Several batches may have ended since the last call; Spark keeps the last hundred.
             for progress in query.recentProgress:
                 totals.add(progress)
         return totals
 
-    # ------------------------------------------------------------------------------------------- how it ends
+    # ----------------------------------------------------------------------------------------------- stopping
 
     def wait(self, timeout_s: float) -> None:
-        """Until `wake` is called, or some time has passed."""
+        """Wait until `wake` is called or the time is over."""
         try:
             self._wakes.get(timeout=timeout_s)
         except Empty:
@@ -134,8 +133,8 @@ class Running:
         self._wakes.put(None)
 
     def await_end(self, timeout_s: float | None = None) -> bool:
-        """Wait until every query has ended (as with `available-now`), at most so long; PipelineError if one
-        has failed."""
+        """Wait until every query has ended (as with `available-now`), at most `timeout_s`; raises
+        PipelineError if one has failed."""
         start_ns = SystemClock().monotonic_ns()
         self.check()
         while self.is_active:
@@ -147,8 +146,8 @@ class Running:
         return True
 
     def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
-        """End all queries, each when the batch under way has ended; what takes longer than `patience_s` is
-        done again from the checkpoint."""
+        """Stop all queries, each when its current batch has ended; one that takes longer than `patience_s` is
+        repeated from the checkpoint."""
         deadline_ns = SystemClock().monotonic_ns() + int(patience_s * 1e9)
         batches = {name: _batch(query) for name, query in self.queries.items()}
         left = dict(self.queries)
@@ -169,49 +168,51 @@ class Running:
 
 
 def _batch(query: StreamingQuery) -> int:
-    """The last batch that has ended."""
-    told = query.lastProgress
-    return told["batchId"] if told else -1
+    """Return the last completed batch."""
+    progress = query.lastProgress
+    return progress["batchId"] if progress else -1
 
 
 def _is_between_batches(query: StreamingQuery) -> bool:
     return not query.isActive or not query.status["isTriggerActive"]
 
 
-def _progress(name: str, told: Any, totals: _Totals) -> Progress:
-    operators = told["stateOperators"] or []
-    lags = [_lag(source) for source in told["sources"] or []]
+def _progress(name: str, last: Any, totals: _Totals) -> Progress:
+    operators = last["stateOperators"] or []
+    lags = [_lag(source) for source in last["sources"] or []]
     return Progress(
         name=name,
-        batch=told["batchId"],
-        input_rows=told["numInputRows"],
-        rows_per_second=float(told["processedRowsPerSecond"] or 0.0),
-        batch_ms=(told["durationMs"] or {}).get("triggerExecution", 0),
+        batch=last["batchId"],
+        input_rows=last["numInputRows"],
+        rows_per_second=float(last["processedRowsPerSecond"] or 0.0),
+        batch_ms=(last["durationMs"] or {}).get("triggerExecution", 0),
         state_rows=sum(operator["numRowsTotal"] for operator in operators),
         state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
         late_rows=totals.late_rows,
-        watermark=_watermark(told),
-        lag=sum(one for one in lags if one is not None) if any(one is not None for one in lags) else None,
+        watermark=_watermark(last),
+        lag=sum(known for known in lags if known is not None)
+        if any(known is not None for known in lags)
+        else None,
         total_rows=totals.rows,
     )
 
 
-def _watermark(told: Any) -> str:
-    """Nothing before the first rows; Spark says 1970 then."""
-    watermark = str((told["eventTime"] or {}).get("watermark", ""))
+def _watermark(progress: Any) -> str:
+    """Return the watermark; empty before the first rows, for which Spark reports 1970."""
+    watermark = str((progress["eventTime"] or {}).get("watermark", ""))
     return "" if watermark.startswith("1970-01-01T00:00:00") else watermark
 
 
 def _lag(source: Any) -> int | None:
-    """By the offsets that our source reports: {"topic": {"0": 12}}."""
+    """Compute the lag from the offsets of our source: {"topic": {"0": 12}}."""
     try:
         end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    # Where logs start is not reported: the source itself has moved past what was deleted.
+    # Log start offsets are not reported: the source itself has skipped deleted records.
     return sum(lag(end.get(place, 0), 0, offset) for place, offset in latest.items())
 
 
-def _offsets(told: Any) -> dict[tuple[str, str], int]:
-    tree = json.loads(told) if isinstance(told, str) else told
+def _offsets(reported: Any) -> dict[tuple[str, str], int]:
+    tree = json.loads(reported) if isinstance(reported, str) else reported
     return {(topic, part): int(offset) for topic, parts in tree.items() for part, offset in parts.items()}

@@ -1,8 +1,4 @@
-"""From a definition to Spark's queries.
-
-What lives here: DataFrames from parts, writers from sinks, and what is refused before anything runs.  What
-may not: what is told of queries while they run (running).
-"""
+"""From a definition to Spark's queries: DataFrames from parts, writers from sinks, and early validation."""
 
 from __future__ import annotations
 
@@ -35,13 +31,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 AVAILABLE_NOW = "available-now"
-# Spark's file sink keeps a list of its own of the batches that it has written.
+# Spark's file sink keeps its own list of written batches.
 FILE_LIST = "_spark_metadata"
-# What a source of ours reads is in one of these options.
+# The options that name the topics of our source.
 TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
-# Spark's name for a source in a plan.
+# Spark's name of a source in a plan.
 RELATION = "StreamingRelationV2"
-# Where Spark tells a batch which query it belongs to; the checkpoint keeps that id.
+# The property with the id of a batch's query, which the checkpoint keeps.
 QUERY_PROPERTY = "sql.streaming.queryId"
 
 
@@ -69,7 +65,7 @@ def start(
 
 
 def _frames(pipeline: Pipeline, spark: SparkSession, settings: Settings, sinks: Sequence[str]) -> Frames:
-    """Each part is made once, unless it asks for which sink."""
+    """Create each part once, or once per sink if it takes `sink`."""
     by_sink = pipeline.by_sink()
     shared: dict[str, DataFrame] = {}
     frames: Frames = {}
@@ -90,22 +86,22 @@ def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
-    partition = f"{pipeline.name}: the {part.kind.value} {part.name}"
+    label = f"{pipeline.name}: the {part.kind.value} {part.name}"
     for start in range(MAX_RESTARTS):
         try:
             made = part.function(*given)
             break
         except PySparkException as error:
             if TOO_SLOW not in str(error) or start == MAX_RESTARTS - 1:
-                raise PipelineError(f"{partition}: {reason(error)}") from error
+                raise PipelineError(f"{label}: {reason(error)}") from error
         except Exception as error:
-            raise PipelineError(f"{partition}: {fault_of(part.function, error)}") from error
+            raise PipelineError(f"{label}: {fault_of(part.function, error)}") from error
     if not isinstance(made, DataFrame):
-        raise PipelineError(f"{partition} gives {type(made).__name__}; it must return a DataFrame")
+        raise PipelineError(f"{label} returns {type(made).__name__}; it must return a DataFrame")
     if part.kind is Kind.SOURCE and not made.isStreaming:
-        raise PipelineError(f"{partition} is no stream; read it with spark.readStream, or make it a table")
+        raise PipelineError(f"{label} is not a stream; read it with spark.readStream, or make it a table")
     if part.kind is Kind.TABLE and made.isStreaming:
-        raise PipelineError(f"{partition} is a stream; read it with spark.read, or make it a source")
+        raise PipelineError(f"{label} is a stream; read it with spark.read, or make it a source")
     return made
 
 
@@ -113,8 +109,8 @@ def _frame(pipeline: Pipeline, part: Part, given: Sequence[Any]) -> DataFrame:
 
 
 def _take_checkpoint(running: Running, frames: Frames, sinks: Sequence[str]) -> None:
-    """Nobody else uses it, and it is of the same pipeline and sources.  Only Spark can look into folders that
-    are not on this machine."""
+    """Lock the checkpoint and check that it belongs to the same pipeline and sources.  Remote folders are not
+    checked, as only Spark can access them."""
     pipeline = running.pipeline
     folder = local_folder(running.settings["checkpoint"])
     if folder is None:
@@ -133,7 +129,7 @@ def _take_checkpoint(running: Running, frames: Frames, sinks: Sequence[str]) -> 
 
 
 def _reads(pipeline: Pipeline, sink: str, frames: dict[str, DataFrame]) -> list[str]:
-    """The sources of a sink's query, with their topics."""
+    """Return the sources of a sink's query, with their topics."""
     found = []
     for part in pipeline.needed_by([sink]):
         if part.kind is Kind.SOURCE:
@@ -143,32 +139,33 @@ def _reads(pipeline: Pipeline, sink: str, frames: dict[str, DataFrame]) -> list[
 
 
 def _topics(frame: DataFrame) -> str:
-    """What a source of ours subscribes to; nothing where Spark does not tell, as with Spark Connect."""
+    """Return what our source subscribes to; empty if Spark does not report it, as with Spark Connect."""
     plan = getattr(frame, "_jdf", None)
     if plan is None:
         return ""
     leaves = plan.queryExecution().analyzed().collectLeaves()
-    told = []
+    topics = []
     for leaf in (leaves.apply(number) for number in range(leaves.size())):
         if leaf.getClass().getSimpleName() == RELATION:
             options = leaf.extraOptions()
-            told += [str(options.get(name)) for name in TOPIC_OPTIONS if options.containsKey(name)]
-    return ", ".join(sorted(told))
+            topics += [str(options.get(name)) for name in TOPIC_OPTIONS if options.containsKey(name)]
+    return ", ".join(sorted(topics))
 
 
 def listed_files(pipeline: Pipeline, sink: Sink, settings: Settings) -> Path | None:
-    """The folder on this machine that a sink has written files to, if Spark keeps a list of batches there."""
+    """Return the local folder that a sink writes files to, if Spark keeps a list of batches there."""
     path = sink.options.get("path")
     place = local_folder(filled(path, settings, f"{pipeline.name}: {sink.name}")) if path else None
     return place if place is not None and (place / FILE_LIST).is_dir() else None
 
 
 def _refuse_files_of_another_run(pipeline: Pipeline, sink: Sink, settings: Settings, folder: Path) -> None:
-    """Spark would take the new batches for those that the list has already, and skip them in silence."""
+    """Spark would take the new batches for those in the list, and skip them silently."""
     place = listed_files(pipeline, sink, settings)
     if place is not None and not (folder / sink.name / "offsets").is_dir():
         raise PipelineError(
-            f"{pipeline.name}: {sink.name}: the files in {place} are of a run whose checkpoint is gone, and "
+            f"{pipeline.name}: {sink.name}: the files in {place} are of a run whose checkpoint was deleted, "
+            "and "
             f"Spark would skip as many batches as {place / FILE_LIST} lists: write to another path, or move "
             "that folder away"
         )
@@ -183,15 +180,15 @@ def _query(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    partition = f"{pipeline.name}: {sink.name}"
+    label = f"{pipeline.name}: {sink.name}"
     if not rows.isStreaming:
-        raise PipelineError(f"{partition}: {sink.of} is a table; a sink needs rows of a source")
+        raise PipelineError(f"{label}: {sink.of} is a table; a sink needs rows of a source")
     writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
     writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
     if sink.write is not None:
-        writer = _by_user(sink.write, writer, settings, partition)
+        writer = _by_user(sink.write, writer, settings, label)
     else:
-        options = {name: filled(value, settings, partition) for name, value in sink.options.items()}
+        options = {name: filled(value, settings, label) for name, value in sink.options.items()}
         if sink.form == "barnabas" and sink.mode != "append":
             writer = writer.foreachBatch(_batch_writer(options))
         else:
@@ -201,26 +198,26 @@ def _query(
     try:
         return _triggered(writer, trigger, pipeline.name).start()
     except PySparkException as error:
-        raise PipelineError(f"{partition}: {reason(error)}") from error
+        raise PipelineError(f"{label}: {reason(error)}") from error
     except Py4JError as error:
         raise PipelineError(
-            f"{partition}: Spark cannot start its query: {java_reason(error)}; look at its path and options, and "
-            f"at the checkpoint {settings['checkpoint']}"
+            f"{label}: Spark cannot start its query: {java_reason(error)}; check its path and options, and "
+            f"the checkpoint {settings['checkpoint']}"
         ) from error
 
 
-def _by_user(write: Callable[..., Any], writer: Any, settings: Settings, where: str) -> Any:
+def _by_user(write: Callable[..., Any], writer: Any, settings: Settings, label: str) -> Any:
     from pyspark.errors import PySparkException
 
     try:
         made = write(writer, settings)
     except PySparkException as error:
-        raise PipelineError(f"{where}: {reason(error)}") from error
+        raise PipelineError(f"{label}: {reason(error)}") from error
     except Exception as error:
-        raise PipelineError(f"{where}: {fault_of(write, error)}") from error
+        raise PipelineError(f"{label}: {fault_of(write, error)}") from error
     if not hasattr(made, "trigger"):
         raise PipelineError(
-            f"{where}: its writer gives {type(made).__name__}; it must return the stream writer that it got"
+            f"{label}: its writer returns {type(made).__name__}; it must return the stream writer that it got"
         )
     return made
 
@@ -242,12 +239,12 @@ def _triggered(writer: DataStreamWriter, trigger: str | None, name: str) -> Data
 
 
 def _batch_writer(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
-    """Spark lets formats of Python only append; rows that were updated are appended batch by batch."""
+    """Spark lets Python formats only append; updated rows are appended batch by batch."""
 
     def write(rows: DataFrame, batch: int) -> None:
         chosen = dict(options)
         if "sinkId" in chosen:
-            # Numbers of batches begin anew with each checkpoint, and so must the sink that counts them.
+            # Batch numbers restart with each checkpoint, so the sink id must differ as well.
             query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
             chosen.update(sinkId=f"{chosen['sinkId']}-{query}", batchId=str(batch))
         rows.write.format("barnabas").options(**chosen).mode("append").save()

@@ -16,9 +16,6 @@
     path = "tables/counts"
 
 In SQL, `{name}` is a part of the pipeline, or a setting as a literal.
-
-What lives here: which keys there are and what they mean.  What may not: how the parts hang together
-(definition).
 """
 
 from __future__ import annotations
@@ -45,9 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SECTIONS = {"sources": Kind.SOURCE, "tables": Kind.TABLE, "transforms": Kind.TRANSFORM}
-# Keys of a sink that are no options of a format.
+# Keys of a sink that are not options of a format.
 BESIDE_OPTIONS = {"of", "topic", "exactly_once", "mode", "partition_by", "path"}
-# No format has such options, and here they would be taken for something else.
+# No format has these options; here they would collide with parameters.
 NO_OPTIONS = {"self", "name", "form"}
 
 
@@ -108,9 +105,9 @@ def _reader(kind: Kind, table: Table) -> Callable[..., DataFrame]:
         options = {
             "kafka.bootstrap.servers": "{bootstrap}",
             "subscribe": topic,
-            # What was aborted, perhaps by an exactly-once sink of this very pipeline, is not to be read.
+            # Aborted records, perhaps of an exactly-once sink of this very pipeline, must not be read.
             "kafka.isolation.level": "read_committed",
-            # A pipeline reads all that there is, and then what comes.
+            # A pipeline reads everything, from the beginning.
             **({"startingOffsets": "earliest"} if kind is Kind.SOURCE else {}),
             **options,
         }
@@ -140,7 +137,7 @@ def _sql(pipeline: Pipeline, table: Table) -> tuple[Callable[..., DataFrame], tu
         raise table.wrong("sql", f"{error}; a brace of SQL's own is written twice") from error
     for name in names:
         if not name.isidentifier():
-            raise table.wrong("sql", f"{{{name}}} is no name; a brace of SQL's own is written twice")
+            raise table.wrong("sql", f"{{{name}}} is not a name; a brace of SQL's own is written twice")
     upstream = tuple(dict.fromkeys(name for name in names if name not in pipeline.settings))
     if not upstream:
         raise table.wrong("sql", "it reads nothing; write the names of parts in braces: FROM {orders}")
@@ -154,7 +151,7 @@ def _sql(pipeline: Pipeline, table: Table) -> tuple[Callable[..., DataFrame], tu
 
 
 def _function(table: Table) -> Callable[..., DataFrame]:
-    """`module:name`, of a file beside this one or of an installed module."""
+    """Load `module:name`, from a file beside this one or from an installed module."""
     from barnabas.spark.pipeline.loading import run_file
 
     module_name, _, name = table.required_text("function").partition(":")
@@ -164,7 +161,7 @@ def _function(table: Table) -> Callable[..., DataFrame]:
     try:
         module = run_file(beside) if beside.is_file() else importlib.import_module(module_name)
     except ImportError as error:
-        raise table.wrong("function", f"{error}; {beside} is not there either") from error
+        raise table.wrong("function", f"{error}; {beside} does not exist either") from error
     except PipelineError:
         raise
     except (Exception, SystemExit) as error:

@@ -1,7 +1,4 @@
-"""Tables of a TOML file, where every wrong key or value is told with its file and its full name.
-
-What lives here: types and names of keys.  What may not: what they mean.
-"""
+"""Tables of a TOML file, with errors that name the file and the full key."""
 
 from __future__ import annotations
 
@@ -25,18 +22,20 @@ class Table:
     def where(self) -> str:
         return f"{self.file}: {self._name}" if self._name else self.file
 
-    def wrong(self, key: str, what: str) -> PipelineError:
+    def wrong(self, key: str, problem: str) -> PipelineError:
         name = ".".join(part for part in (self._name, key) if part)
-        return PipelineError(f"{self.file}: {name}: {what}" if name else f"{self.file}: {what}")
+        return PipelineError(f"{self.file}: {name}: {problem}" if name else f"{self.file}: {problem}")
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """What the definition refuses is told with the place in the file."""
+        """Add the position in the file to errors of the definition."""
         try:
             yield
         except PipelineError as error:
-            told = str(error)
-            raise error if told.startswith(self.file) else PipelineError(f"{self.where}: {told}") from error
+            message = str(error)
+            raise (
+                error if message.startswith(self.file) else PipelineError(f"{self.where}: {message}")
+            ) from error
 
     def allow(self, *names: str) -> None:
         for key in self._values:
@@ -56,7 +55,7 @@ class Table:
     def text(self, key: str) -> str | None:
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
-            raise self.wrong(key, f"{value!r} is no text; put it in quotes")
+            raise self.wrong(key, f"{value!r} is not a string; put it in quotes")
         return value
 
     def required_text(self, key: str) -> str:
@@ -73,21 +72,21 @@ class Table:
 
     def names(self, key: str) -> tuple[str, ...]:
         value = self._values.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.wrong(key, f'{value!r} is no list of texts, such as ["a", "b"]')
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise self.wrong(key, f'{value!r} is not a list of strings, such as ["a", "b"]')
         return tuple(value)
 
     def plain(self, key: str) -> str:
-        """A text, a number or a truth, as the text that Spark takes."""
+        """Return a string, number or boolean as the string that Spark takes."""
         value = self._values[key]
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, str | int | float):
-            raise self.wrong(key, f"{value!r} is no text and no number")
+            raise self.wrong(key, f"{value!r} is neither a string nor a number")
         return str(value)
 
     def texts(self, key: str) -> dict[str, str]:
-        """A table of options; `kafka.client.id = "x"` without quotes is a table in a table to TOML."""
+        """Return a table of options; TOML parses `kafka.client.id = "x"` without quotes as nested tables."""
         results: dict[str, str] = {}
         table = self.table(key)
         for name in table.given():
@@ -101,7 +100,7 @@ class Table:
         value = self._values.get(key, {})
         name = ".".join(part for part in (self._name, key) if part)
         if not isinstance(value, Mapping):
-            raise self.wrong(key, f"{value!r} is no table; write [{name}]")
+            raise self.wrong(key, f"{value!r} is not a table; write [{name}]")
         return Table(self.file, name, value)
 
     def tables(self) -> Iterator[tuple[str, Table]]:

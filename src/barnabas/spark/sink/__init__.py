@@ -1,6 +1,6 @@
 """The sink: `df.write.format("barnabas")` and `df.writeStream.format("barnabas")`.
 
-What lives here: the two doors that Spark comes in by.
+The two entry points for Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def batch_writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> DataSourceWriter:
-    """For `df.write`; topics are only ever appended to."""
+    """For `df.write`; topics can only be appended to."""
     from barnabas.spark.sink.writers import AtLeastOnceWriter, ExactlyOnceWriter
 
     if overwrite:
@@ -26,7 +26,7 @@ def batch_writer(schema: StructType, options: Mapping[str, str], overwrite: bool
 
 
 def stream_writer(schema: StructType, options: Mapping[str, str], overwrite: bool) -> DataSourceStreamWriter:
-    """For `df.writeStream`, to append or complete; Spark itself refuses to update by formats in Python."""
+    """For `df.writeStream`, append or complete; Spark itself refuses update mode for Python formats."""
     from barnabas.spark.sink.writers import AtLeastOnceStreamWriter, ExactlyOnceStreamWriter
 
     work = _work(schema, options)

@@ -1,6 +1,6 @@
-"""What the driver asks of brokers: the state of transactions, their end, the control topic.
+"""The driver's requests to brokers: transaction states, EndTxn, the control topic.
 
-What lives here: one request each, tried again while that may help.  What may not: the order of it (driver).
+One request each, with retries; their order belongs in `driver`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from barnabas.spark.sink.decision import BrokenPromiseError, OpenTransaction, Se
 
 ONGOING = "Ongoing"
 LIST_PATIENCE_MS = 5_000
-# Requests under way at once.
+# The maximum number of concurrent requests.
 MAX_ENDINGS = 64
-# ListTransactions takes a pattern from here on (KIP-1152).
+# From this version on ListTransactions takes a pattern (KIP-1152).
 PATTERN_VERSION = 2
 LIST_TRANSACTIONS_KEY = 66
 CLEANUP_POLICY, COMPACT = "cleanup.policy", "compact"
-# A transaction that is opened only to abort another one holds nothing.
+# The time-out of a transaction that is opened only to abort another one.
 FENCING_TIMEOUT_MS = 60_000
 _ABORT_HAS_BEGUN = frozenset({ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS})
-# What a coordinator says of a transaction that is not the one it has open.
+# Errors of a coordinator for a transaction that is not the open one.
 _NOT_OPEN = frozenset(
     {
         ErrorCode.INVALID_TXN_STATE,
@@ -48,30 +48,31 @@ _TRANSACTION = CoordinatorType.TRANSACTION
 
 
 class SinkCalls(Admin):
-    """An admin client with what a sink's driver needs besides."""
+    """An admin client with additional calls for a sink's driver."""
 
-    # A control topic that was found fit to keep decisions is not looked at again.
+    # A control topic that was checked once is not checked again.
     _fit_topic: str | None = None
 
     def deadline(self) -> Deadline:
         return self._deadline(None)
 
     async def seen(self, transactional_ids: Iterable[str]) -> dict[str, Seen]:
-        """Transactions as their coordinators know them; those that they do not know are left out."""
+        """Return transactions as their coordinators know them; unknown ones are left out."""
         found = await self.describe_transactions(transactional_ids)
         for error in found.errors.values():
             if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise error
         return {
-            name: Seen(one.state, one.producer_id, one.producer_epoch)
-            for name, one in found.values_by_key.items()
+            name: Seen(described.state, described.producer_id, described.producer_epoch)
+            for name, described in found.values_by_key.items()
         }
 
     async def ongoing(self, sink: str) -> list[str]:
-        """Transactional ids of the sink's tasks that have a transaction open, and perhaps others'.
+        """Return transactional ids of the sink's tasks that have an open transaction, and perhaps those of
+        others.
 
-        A broker that does not answer is left out: what it coordinates stays open until the next sweep or its
-        time-out, which makes readers wait and does no other harm.
+        A broker that does not respond is left out: its transactions stay open until the next sweep or their
+        time-out, which delays readers and does no other harm.
         """
         connection = await self.cluster.any_connection()
         has_pattern = connection.version_for(LIST_TRANSACTIONS_KEY) >= PATTERN_VERSION
@@ -83,10 +84,10 @@ class SinkCalls(Admin):
         for error in found.errors.values():
             if not isinstance(error, RetriableError | KafkaTimeoutError):
                 raise error
-        return [one.transactional_id for some in found.values_by_key.values() for one in some]
+        return [listing.transactional_id for listings in found.values_by_key.values() for listing in listings]
 
     async def fence(self, transactional_ids: Iterable[str]) -> None:
-        """Abort what these have open.  That it has begun is enough: it will come to its end."""
+        """Abort the open transactions of these ids.  It is enough that it has begun: it will complete."""
         await asyncio.gather(*(self._fence(transactional_id) for transactional_id in transactional_ids))
 
     async def _fence(self, transactional_id: str) -> None:
@@ -105,7 +106,7 @@ class SinkCalls(Admin):
     async def end_all(
         self, transactions: Iterable[OpenTransaction], *, committed: bool, implicit: bool
     ) -> list[OpenTransaction]:
-        """Commit or abort; returned are those that are not open any more."""
+        """Commit or abort; returns those that are no longer open."""
         turn = asyncio.Semaphore(MAX_ENDINGS)
         closed: list[OpenTransaction] = []
 
@@ -143,7 +144,7 @@ class SinkCalls(Admin):
     async def _watched(
         self, transactional_id: str, what: str, attempt: Callable[[], Awaitable[None]]
     ) -> None:
-        """Until it works or is refused; a coordinator that has moved is looked up again."""
+        """Retry until success or a final error; a coordinator that has moved is looked up again."""
 
         async def watched() -> None:
             try:
@@ -156,7 +157,8 @@ class SinkCalls(Admin):
         await self.cluster.retries.until(self.deadline(), what, watched)
 
     async def ensure_control_topic(self, name: str) -> None:
-        """Compacted, so that it keeps the last decision of each sink for ever; one partition is enough."""
+        """Create it compacted, so that it keeps the last decision of each sink forever; one partition is
+        enough."""
         if self.cluster.wanted is not None:
             self.cluster.wanted.add(name)
         if name not in self.cluster.metadata.topics:
@@ -174,12 +176,12 @@ class SinkCalls(Admin):
         await self.cluster.topic(name, self.deadline())
 
     async def _check_control_topic(self, name: str, partitions: int) -> None:
-        """One that deletes its records would forget what is decided, and batches would be written twice."""
+        """A topic that deletes its records would lose decisions, and batches would be written twice."""
         wrong = "" if partitions == 1 else f"it has {partitions} partitions and must have one"
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
         response = await self.describe_configs([resource], names=[CLEANUP_POLICY])
         error = response.error_of(resource)
-        # Who may not look at options has to trust whoever made the topic.
+        # Without permission to see options, the topic's creator must be trusted.
         if error is not None and not isinstance(error, AuthorizationError):
             raise error
         policy = None if error is not None else response[resource][CLEANUP_POLICY].value

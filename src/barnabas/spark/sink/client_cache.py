@@ -1,7 +1,8 @@
-"""What a process keeps for the next task: a loop, connections, and for at-least-once its producer.
+"""The clients that a process keeps for the next task: a loop, connections, and for at-least-once its
+producer.
 
-What lives here: clients by their options.  Spark's worker processes serve many tasks one after the other, and
-to connect anew for each would cost more than a small batch takes.  What may not: what clients do.
+Spark's worker processes serve many tasks one after the other, and connecting for each would cost more than a
+small batch takes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from barnabas.spark.sink.options import DRIVER_DEFAULTS, SinkOptions
 from barnabas.spark.sink.producer import TableProducer
 
 T = TypeVar("T")
-# More kinds of sinks in one process are unlikely; the oldest makes room.
-MAX_DESKS = 8
+# More kinds of sinks in one process are unlikely; the oldest is evicted.
+MAX_CLIENT_CACHES = 8
 
 
 class ClientCache:
-    """A loop on a thread of its own, and clients that live there as long as the process."""
+    """A loop on its own thread, and clients that live there as long as the process."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -40,21 +41,21 @@ class ClientCache:
         return self._calls
 
     async def cluster(self) -> Cluster:
-        """For tasks: topics are created by the first write, where brokers allow that."""
+        """Return the cluster for tasks: the first write creates topics, if brokers allow it."""
         if self._cluster is None:
             settings = producer_options(self._options.table_settings(), {})
             self._cluster = Cluster(settings, allow_auto_topic_creation=True)
         return self._cluster
 
     async def producer(self) -> TableProducer:
-        """The one for rows that need no transaction."""
+        """Return the producer for rows without transactions."""
         if self._producer is None:
             settings = producer_options(self._options.table_settings(), {})
             self._producer = TableProducer(settings, await self.cluster())
         return self._producer
 
     async def transactional(self, transactional_id: str) -> TableProducer:
-        """A new one for one transaction."""
+        """Return a new producer for one transaction."""
         settings = producer_options(self._options.table_settings(transactional_id), {})
         return TableProducer(settings, await self.cluster())
 
@@ -75,18 +76,18 @@ _client_caches: dict[tuple[tuple[str, str], ...], ClientCache] = {}
 
 
 def client_cache_for(options: SinkOptions) -> ClientCache:
-    """The desk of this process for a cluster and its options."""
+    """Return the client cache of this process for a cluster and its options."""
     key = tuple(sorted(options.kafka.items()))
     found = _client_caches.get(key)
     if found is None:
-        while len(_client_caches) >= MAX_DESKS:
+        while len(_client_caches) >= MAX_CLIENT_CACHES:
             _client_caches.pop(next(iter(_client_caches))).close()
         found = _client_caches[key] = ClientCache(options)
     return found
 
 
 def discard(options: SinkOptions) -> None:
-    """After a failure: whoever comes next starts anew."""
+    """Called after a failure: the next task creates new clients."""
     found = _client_caches.pop(tuple(sorted(options.kafka.items())), None)
     if found is not None:
         found.close()

@@ -1,7 +1,6 @@
-"""The columns a sink takes, by the rules and in the words of Spark's own Kafka connector.
+"""The columns of a sink, with the rules and messages of Spark's own Kafka connector.
 
-What lives here: the check of a schema, and the way from Arrow batches to what the engine gathers from.  What
-may not: producers.
+Contains the check of a schema, and the conversion of Arrow batches for the engine.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """Where in a row each column is; None where there is none."""
+    """The position of each column in a row; None if it is missing."""
 
     value: int
     key: int | None
     headers: int | None
     partition: int | None
-    # Used only where the option `topic` is not given.
+    # Used only if the option `topic` is not given.
     topic: int | None
 
 
 def sink_columns(schema: StructType, topic: str | None) -> SinkColumns:
-    """Check a schema; names are compared as they are, other columns are ignored, as the connector does."""
+    """Check a schema; names are case-sensitive and other columns ignored, as by the connector."""
     places: dict[str, int] = {}
     for place, column in enumerate(schema.fields):
         places.setdefault(column.name, place)
@@ -81,13 +80,13 @@ def _check_type(name: str, given: DataType, allowed: tuple[DataType, ...]) -> No
 
 
 def _same(given: DataType, wanted: DataType) -> bool:
-    """Alike but for what may be null, as Spark compares types."""
+    """Whether types are equal except for nullability, as Spark compares them."""
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
         return _same(given.elementType, wanted.elementType)
     if isinstance(given, StructType) and isinstance(wanted, StructType):
         return given.names == wanted.names and all(
-            _same(one.dataType, other.dataType)
-            for one, other in zip(given.fields, wanted.fields, strict=True)
+            _same(field.dataType, other.dataType)
+            for field, other in zip(given.fields, wanted.fields, strict=True)
         )
     return type(given) is type(wanted)
 
@@ -95,7 +94,7 @@ def _same(given: DataType, wanted: DataType) -> bool:
 def rows_by_topic(
     batch: pa.RecordBatch, columns: SinkColumns, topic: str | None
 ) -> Iterator[tuple[str, ArrowRows]]:
-    """The rows of an Arrow batch, topic by topic; within a topic they keep their order."""
+    """Yield the rows of an Arrow batch, topic by topic; within a topic they keep their order."""
     if topic is not None:
         yield topic, arrow_rows(batch, columns)
         return
@@ -112,7 +111,7 @@ def rows_by_topic(
 
 
 def arrow_rows(batch: pa.RecordBatch, columns: SinkColumns) -> ArrowRows:
-    """The buffers of one batch, for the engine."""
+    """Return the buffers of one batch, for the engine."""
 
     def column(place: int | None) -> Any:
         return None if place is None else batch.column(place)
@@ -131,7 +130,7 @@ def _binary_cells(column: pa.Array) -> BinaryCells:
     import pyarrow as pa
 
     if column.type not in (pa.binary(), pa.string()):
-        # Spark sends other layouts (with 64-bit positions) if it is told to.
+        # Spark sends other layouts (with 64-bit offsets) if configured to.
         column = column.cast(pa.binary())
     valid, ends, data = column.buffers()
     return BinaryCells(_bytes(data), _bytes(ends), _bytes(valid), column.offset)

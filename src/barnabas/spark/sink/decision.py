@@ -1,12 +1,12 @@
-"""Exactly-once, without IO: what a driver does, given what is decided, what is open and what tasks report.
+"""Exactly-once, without IO: a driver's decisions, from the last decision, open transactions and task reports.
 
-What lives here: the data of the protocol and every choice it makes.  What may not: requests (calls), and the
-order in which they are made (driver).
+Contains the data of the protocol and all of its choices.  Requests belong in `calls`, their order in
+`driver`.
 
-Every task writes into a transaction of its own and leaves it open.  The driver writes one record with the
-list of them, the decision, in a transaction of its own; from then on they are to be committed, whoever has
-to do it.  Before each batch the driver's transactional id is taken over, which fences older drivers, and what
-the last decision says is brought to its end.  docs/explanation/exactly-once-sink.md tells why this holds.
+Every task writes in its own transaction and leaves it open.  The driver writes one record with the list of
+them, the decision, in its own transaction; from then on they must be committed, by whichever driver is
+running.  Before each batch the driver takes over the sink's transactional id, which fences older drivers, and
+completes the last decision.  docs/explanation/exactly-once-sink.md explains why this holds.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 
 ID_PREFIX = "barnabas-sink-"
 FORMAT = 1
-# A task that finds its transactional id in use tries so many others.
+# The number of alternatives for a transactional id that is in use.
 MAX_SPARE_IDS = 8
 
 
 class BrokenPromiseError(Exception):
-    """Exactly-once cannot be kept, or only by trying the batch again; the text says which."""
+    """Exactly-once cannot be kept, or only by running the batch again; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where rows of one producer lie in a partition; rows of others may lie between them."""
+    """The rows of one producer in a partition; rows of others may lie between them."""
 
     topic: str
     partition: int
@@ -55,15 +55,15 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """These transactions make up this batch of this query: they are to be committed."""
+    """The transactions that make up a batch of a query: they must be committed."""
 
     query: str
     batch: int
-    # Whether epochs grow with every transaction (KIP-890): ending one again must be asked in the same way.
+    # Whether epochs grow with every transaction (KIP-890): a repeated EndTxn must be of the same kind.
     implicit: bool
     transactions: tuple[OpenTransaction, ...]
-    # For batch writes with a number: where to, and in which run of the query.  Spark runs no batch twice in
-    # one run, so what comes with the same number then is another write, not the same one again.
+    # For batch writes with a number: the topic, and the run of the query.  Spark repeats no batch within one
+    # run, so a second write with the same number is a different one, not a repetition.
     topic: str = ""
     run: str = ""
 
@@ -72,12 +72,13 @@ class Decision:
         return self.query == query and batch <= self.batch
 
     def check_repeat(self, sink: str, topic: str, run: str) -> None:
-        """BrokenPromiseError if a write of a batch that is decided cannot be the same one again."""
+        """Raise BrokenPromiseError if a second write of a decided batch cannot be a repetition."""
         is_elsewhere = topic and self.topic and topic != self.topic
         if is_elsewhere or (run and run == self.run):
-            partition = f"to {topic}, after that to {self.topic}," if is_elsewhere else "of the same batch"
+            target = f"to {topic}, after that to {self.topic}," if is_elsewhere else "of the same batch"
             raise BrokenPromiseError(
-                f"batch {self.batch} of the sink {sink} is written already, and a second write {partition} would "
+                f"batch {self.batch} of the sink {sink} is written already, and a second write {target} "
+                "would "
                 "be skipped: give each write in a batch a sinkId of its own"
             )
 
@@ -93,13 +94,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a driver knows at the start of a batch; tasks carry it, and bring it to the one who commits."""
+    """The driver's state at the start of a batch; tasks carry it back to the driver that commits."""
 
     sink: str
     producer_id: int
     producer_epoch: int
     implicit: bool
-    # The last decision, without its list.
+    # The last decision, without its transactions.
     decided: Decision | None
 
     def covers(self, query: str, batch: int) -> bool:
@@ -108,7 +109,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a task tells the driver.  Without transaction it had no rows, or the batch was done before."""
+    """A task's report to the driver.  No transaction means no rows, or a batch that was done before."""
 
     plan: Plan
     query: str
@@ -118,7 +119,7 @@ class Report:
     run: str = ""
 
 
-# ------------------------------------------------------------------------------------------------ the names
+# ------------------------------------------------------------------------------------------------------ names
 
 
 def driver_id(sink: str) -> str:
@@ -126,22 +127,22 @@ def driver_id(sink: str) -> str:
 
 
 def task_id(sink: str, partition: int, attempt: int, spare: int = 0) -> str:
-    """With the attempt's number, so that a speculative copy does not abort the one that has won."""
+    """Includes the attempt number, so that a speculative copy does not abort the one that has won."""
     name = f"{ID_PREFIX}{sink}-t{partition}-a{attempt}"
     return name if spare == 0 else f"{name}-x{spare}"
 
 
 def task_id_pattern(sink: str) -> str:
-    """What all transactional ids of a sink's tasks match, and those of no other sink."""
+    """Return a pattern for the transactional ids of a sink's tasks, and of no other sink."""
     return f"^{re.escape(ID_PREFIX + sink)}-t[0-9]+-a[0-9]+(-x[0-9]+)?$"
 
 
-# --------------------------------------------------------------------------------------- the control record
+# -------------------------------------------------------------------------------------------- control records
 
 
 def encode(decision: Decision) -> bytes:
-    """The value of a control record."""
-    told = {
+    """Return the value of a control record."""
+    content = {
         "format": FORMAT,
         "query": decision.query,
         "batch": decision.batch,
@@ -158,38 +159,38 @@ def encode(decision: Decision) -> bytes:
             for transaction in decision.transactions
         ],
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def decode(value: bytes, sink: str) -> Decision:
-    """The decision that a control record holds."""
+    """Return the decision in a control record."""
     try:
-        told: Any = json.loads(value)
-        if told["format"] != FORMAT:
-            raise ValueError(f"format {told['format']}")
+        content: Any = json.loads(value)
+        if content["format"] != FORMAT:
+            raise ValueError(f"format {content['format']}")
         return Decision(
-            str(told["query"]),
-            int(told["batch"]),
-            bool(told["implicit"]),
+            str(content["query"]),
+            int(content["batch"]),
+            bool(content["implicit"]),
             tuple(
                 OpenTransaction(name, producer_id, epoch, tuple(Written(*each) for each in written))
-                for name, producer_id, epoch, written in told["transactions"]
+                for name, producer_id, epoch, written in content["transactions"]
             ),
-            str(told.get("topic", "")),
-            str(told.get("run", "")),
+            str(content.get("topic", "")),
+            str(content.get("run", "")),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise BrokenPromiseError(
             f"the control record of the sink {sink} cannot be read ({error}): it was written by a newer "
-            "barnabas, or by somebody else; use another sinkId or controlTopic"
+            "barnabas, or by another program; use another sinkId or controlTopic"
         ) from error
 
 
-# ------------------------------------------------------------------------------- from reports to a decision
+# --------------------------------------------------------------------------------- from reports to a decision
 
 
 def decide(reports: Sequence[Report | None]) -> tuple[Plan, Decision] | None:
-    """What is to be decided; None if no rows were written, or the batch was done before."""
+    """Return the decision for a batch; None if no rows were written, or the batch was done before."""
     known = [report for report in reports if report is not None]
     if len(known) < len(reports):
         raise BrokenPromiseError("a task has not reported: the batch cannot be committed")
@@ -197,7 +198,10 @@ def decide(reports: Sequence[Report | None]) -> tuple[Plan, Decision] | None:
     if not transactions:
         return None
     first = known[0]
-    if any((one.plan, one.query, one.batch) != (first.plan, first.query, first.batch) for one in known):
+    if any(
+        (report.plan, report.query, report.batch) != (first.plan, first.query, first.batch)
+        for report in known
+    ):
         raise BrokenPromiseError("tasks of different batches have reported: the batch must be run again")
     if first.plan.covers(first.query, first.batch):
         raise BrokenPromiseError(
@@ -210,10 +214,10 @@ def decide(reports: Sequence[Report | None]) -> tuple[Plan, Decision] | None:
 
 
 def to_abort(reports: Sequence[Report | None]) -> tuple[OpenTransaction, ...]:
-    """What may be aborted when Spark gives a batch up.
+    """Return what may be aborted when Spark abandons a batch.
 
-    It also does so when commit() has raised, perhaps after the decision; all tasks have reported then, and
-    only the next plan can tell.  If one has not, commit() was never called.
+    Spark also does so when commit() has raised, perhaps after the decision; then all tasks have reported, and
+    only the next plan can tell.  If a report is missing, commit() was never called.
     """
     if None not in reports:
         return ()
@@ -222,7 +226,7 @@ def to_abort(reports: Sequence[Report | None]) -> tuple[OpenTransaction, ...]:
     )
 
 
-# ----------------------------------------------------------------------------------- states of transactions
+# ----------------------------------------------------------------------------------------- transaction states
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +239,16 @@ class Seen:
 
 
 class Ending(Enum):
-    """What is left to do for a decided transaction."""
+    """What remains to be done for a decided transaction."""
 
     COMMIT = "commit it"
     DONE = "it is committed"
-    LOOK = "its coordinator knows no more of it: the log tells what became of it"
+    LOOK = "its coordinator no longer knows it: the log shows its outcome"
 
 
 def unfit(decision: Decision, seen: Mapping[str, Seen]) -> list[str]:
-    """Transactions that are not open any more as the tasks left them: these cannot be decided upon."""
+    """Return transactions that are no longer open as the tasks left them: they cannot be part of a
+    decision."""
     return [
         transaction.transactional_id
         for transaction in decision.transactions
@@ -253,11 +258,11 @@ def unfit(decision: Decision, seen: Mapping[str, Seen]) -> list[str]:
 
 
 def ending(open_transaction: OpenTransaction, seen: Seen | None, *, implicit: bool) -> Ending:
-    """What is left to do, as far as the coordinator's word is beyond doubt."""
+    """Return what remains to be done, as far as the coordinator's state is conclusive."""
     if seen == Seen("Ongoing", open_transaction.producer_id, open_transaction.producer_epoch):
         return Ending.COMMIT
     if seen is not None and seen.state in ("PrepareCommit", "CompleteCommit"):
-        # With KIP-890 the epoch has grown with the commit; anything else may be a later transaction.
+        # With KIP-890 the commit has bumped the epoch; any other epoch may be a later transaction's.
         ended_epoch = open_transaction.producer_epoch + 1 if implicit else open_transaction.producer_epoch
         if (seen.producer_id, seen.producer_epoch) == (open_transaction.producer_id, ended_epoch):
             return Ending.DONE
@@ -265,9 +270,9 @@ def ending(open_transaction: OpenTransaction, seen: Seen | None, *, implicit: bo
 
 
 def to_sweep(sink: str, ongoing: Iterable[str]) -> list[str]:
-    """Open transactions of the sink that nobody will end: of dead drivers, lost tasks, losing copies.
+    """Return orphaned open transactions of the sink: of dead drivers, lost tasks, losing copies.
 
-    Only for who has brought the last decision to its end, when no task of the sink has work to do.
+    Valid only after the last decision was completed, and while no task of the sink is running.
     """
     pattern = re.compile(task_id_pattern(sink))
     return sorted(transaction for transaction in ongoing if pattern.match(transaction))

@@ -1,8 +1,7 @@
 """The driver's part of exactly-once: fence, settle and sweep before a batch; decide and end after it.
 
-What lives here: the order of things.  What may not: the choices (decision) and the requests (calls).
-
-Each step is a method, so that a test can end the process between any two of them.
+The choices belong in `decision`, the requests in `calls`.  Each step is a method, so that tests can end the
+process between any two of them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from barnabas.spark.sink.log_reading import Fate, fate_of, newest_committed, row
 from barnabas.spark.sink.options import SinkOptions
 from barnabas.spark.sink.producer import TableProducer
 
-# How long to wait before the log is asked again what became of a transaction.
+# The pause before the log is read again for the outcome of a transaction.
 LOOK_AGAIN_S = 0.1
 _FENCED = frozenset(
     {
@@ -50,7 +49,7 @@ _FENCED = frozenset(
 
 
 class Driver:
-    """One sink, as its driver sees it."""
+    """The driver of one sink."""
 
     def __init__(self, options: SinkOptions, calls: SinkCalls) -> None:
         assert options.sink_id is not None
@@ -59,10 +58,10 @@ class Driver:
         self._control = TopicPartition(options.control_topic, 0)
         self._settings = producer_options(options.driver_settings(driver_id(self._sink)), {})
 
-    # ---------------------------------------------------------------------------------------- before a batch
+    # ----------------------------------------------------------------------------------------- before a batch
 
     async def plan(self) -> Plan:
-        """Take the sink over, bring the last decision to its end, and clear away what nobody will end."""
+        """Take over the sink, complete the last decision, and abort orphaned transactions."""
         await self._calls.ensure_control_topic(self._control.topic)
         producer = TableProducer(self._settings, self._calls.cluster)
         try:
@@ -79,7 +78,7 @@ class Driver:
             await producer.close()
 
     async def fence(self, producer: TableProducer) -> None:
-        """From here on no older driver of this sink can decide anything, and none of its own is open."""
+        """From here on no older driver of this sink can decide anything, and it has no open transaction."""
         assert producer.transactions is not None
         await producer.transactions.init(self._calls.deadline())
 
@@ -88,7 +87,7 @@ class Driver:
         return None if found is None else decode(found.value, self._sink)
 
     async def settle(self, decision: Decision, producer: TableProducer) -> Decision:
-        """Bring a decision to its end: what is open is committed, what was aborted is written once more."""
+        """Complete a decision: commit open transactions, and write the rows of aborted ones again."""
         seen = await self._calls.seen([transaction.transactional_id for transaction in decision.transactions])
         endings = {
             transaction: ending(
@@ -96,14 +95,14 @@ class Driver:
             )
             for transaction in decision.transactions
         }
-        to_commit = [one for one, what in endings.items() if what is Ending.COMMIT]
-        to_look = [one for one, what in endings.items() if what is Ending.LOOK]
+        to_commit = [transaction for transaction, end in endings.items() if end is Ending.COMMIT]
+        to_look = [transaction for transaction, end in endings.items() if end is Ending.LOOK]
         to_look += await self._calls.end_all(to_commit, committed=True, implicit=decision.implicit)
-        aborted = [one for one in to_look if await self.fate(one) is Fate.ABORTED]
+        aborted = [transaction for transaction in to_look if await self.fate(transaction) is Fate.ABORTED]
         return await self.repair(decision, aborted, producer) if aborted else decision
 
     async def fate(self, open_transaction: OpenTransaction) -> Fate:
-        """What became of a decided transaction; waits for markers that are on their way."""
+        """Return the outcome of a decided transaction; waits for markers that are being written."""
         deadline = self._calls.deadline()
         while True:
             fate = await fate_of(self._calls, open_transaction)
@@ -111,16 +110,17 @@ class Driver:
                 return fate
             if deadline.passed:
                 raise KafkaTimeoutError(
-                    f"what became of the transaction {open_transaction.transactional_id} is not known yet: another open "
-                    "transaction stands before it in its partition; try again when that one is over"
+                    f"the outcome of the transaction {open_transaction.transactional_id} is not known yet: "
+                    "another open "
+                    "transaction precedes it in its partition; try again when that one has ended"
                 )
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def repair(
         self, decision: Decision, aborted: list[OpenTransaction], producer: TableProducer
     ) -> Decision:
-        """Write the rows of aborted transactions once more, in one transaction with a decision without
-        them: so this happens once, whoever is killed meanwhile."""
+        """Write the rows of aborted transactions again, in one transaction with an amended decision without
+        them: so this happens once, whichever process is killed."""
         amended = decision.without(aborted)
         rows = [row for open_transaction in aborted for row in await rows_of(self._calls, open_transaction)]
         await self._committed(producer, [*rows, self._control_row(amended)])
@@ -129,10 +129,10 @@ class Driver:
     async def sweep(self) -> None:
         await self._calls.fence(to_sweep(self._sink, await self._calls.ongoing(self._sink)))
 
-    # ----------------------------------------------------------------------------------------- after a batch
+    # ------------------------------------------------------------------------------------------ after a batch
 
     async def commit(self, reports: Sequence[Report | None]) -> None:
-        """Decide upon a batch and make it visible."""
+        """Decide on a batch and make it visible."""
         found = decide(reports)
         if found is None:
             return
@@ -140,7 +140,7 @@ class Driver:
         try:
             await self.verify(decision)
         except BrokenPromiseError:
-            # Nothing is decided, and will not be: readers need not wait for what is still open.
+            # Nothing was or will be decided: readers need not wait for the open transactions.
             await self._calls.end_all(decision.transactions, committed=False, implicit=decision.implicit)
             raise
         producer = TableProducer(self._settings, self._calls.cluster)
@@ -155,13 +155,13 @@ class Driver:
             await producer.close()
 
     async def verify(self, decision: Decision) -> None:
-        """A decision must be possible to keep: every transaction is open, as its task has left it."""
+        """Check that the decision can be kept: every transaction is open, as its task left it."""
         seen = await self._calls.seen([transaction.transactional_id for transaction in decision.transactions])
         lost = unfit(decision, seen)
         if lost:
             raise BrokenPromiseError(
                 f"batch {decision.batch} cannot be committed and must be run again: "
-                f"{len(lost)} of its {len(decision.transactions)} transactions are not open any more "
+                f"{len(lost)} of its {len(decision.transactions)} transactions are no longer open "
                 f"({lost[0]} is one). Either it took longer than kafka.transaction.timeout.ms, or another "
                 f"query has the sinkId {self._sink}"
             )
@@ -179,17 +179,17 @@ class Driver:
             ) from error
 
     async def end(self, decision: Decision) -> list[OpenTransaction]:
-        """Commit the tasks' transactions; returned are those that are not open any more."""
+        """Commit the tasks' transactions; returns those that are no longer open."""
         return await self._calls.end_all(decision.transactions, committed=True, implicit=decision.implicit)
 
     async def abort(self, reports: Sequence[Report | None]) -> None:
-        """Spark gives the batch up."""
+        """Called when Spark abandons the batch."""
         for report in reports:
             if report is not None:
                 await self._calls.end_all(to_abort(reports), committed=False, implicit=report.plan.implicit)
                 return
 
-    # --------------------------------------------------------------------------------------------- the parts
+    # ------------------------------------------------------------------------------------------------ helpers
 
     def _control_row(self, decision: Decision) -> tuple[TopicPartition, Record]:
         value = encode(decision)
@@ -198,7 +198,7 @@ class Driver:
     async def _committed(
         self, producer: TableProducer, rows: Sequence[tuple[TopicPartition, Record]]
     ) -> None:
-        """Rows in one transaction of the driver's own."""
+        """Write rows in one transaction of the driver."""
         transactions = producer.transactions
         assert transactions is not None
         transactions.begin()

@@ -1,7 +1,4 @@
-"""Reading a few records of a partition: what is decided, and what became of a transaction.
-
-What lives here: single fetches and what they tell.  What may not: what follows from it (driver).
-"""
+"""Reading a few records of a partition: the last decision, and the outcome of a transaction."""
 
 from __future__ import annotations
 
@@ -25,23 +22,23 @@ from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.primitives import record_view
 from barnabas.spark.sink.decision import BrokenPromiseError, OpenTransaction, Written
 
-# The last version that names topics by name.
+# The last version that identifies topics by name.
 LAST_NAMED_FETCH = 12
 FETCH_BYTES = 1 << 20
 ONE_BATCH = 1
 MAX_WAIT_MS = 100
-# How far from its end a control topic is read first; if that is not enough, so many times as far.
+# How far before its end a control topic is read first; the span grows by the factor until a record is found.
 FIRST_SPAN = 64
 SPAN_FACTOR = 16
 
 
 class Fate(Enum):
-    """What became of a transaction, as its partitions tell."""
+    """The outcome of a transaction, according to its partitions."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    OPEN = "open, or behind another one that is"
-    GONE = "deleted since"
+    OPEN = "open, or behind another open one"
+    DELETED = "deleted since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,44 +50,49 @@ class Committed:
 
 
 async def fetch(
-    admin: Admin, where: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int = FETCH_BYTES
+    admin: Admin,
+    topic_partition: TopicPartition,
+    offset: int,
+    isolation: IsolationLevel,
+    max_bytes: int = FETCH_BYTES,
 ) -> FetchResponse.PartitionData:
-    """What a partition's leader gives from an offset on: at least one batch, if there is one."""
+    """Fetch from a partition's leader: at least one batch, if there is one."""
 
     async def send(
-        connection: BrokerConnection, some: list[TopicPartition]
+        connection: BrokerConnection, requested: list[TopicPartition]
     ) -> Mapping[TopicPartition, FetchResponse.PartitionData | KafkaError]:
         wanted = FetchRequest.Partition(
-            partition=where.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+            partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
         request = FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=max_bytes,
             isolation_level=isolation,
-            topics=[FetchRequest.Topic(topic=where.topic, partitions=[wanted])],
+            topics=[FetchRequest.Topic(topic=topic_partition.topic, partitions=[wanted])],
         )
         response = await connection.send(request, FetchResponse, highest=LAST_NAMED_FETCH)
         if response.error_code:
-            return {where: error_for(response.error_code)}
+            return {topic_partition: error_for(response.error_code)}
         found = response.responses[0].partitions[0]
-        return {where: error_for(found.error_code) if found.error_code else found}
+        return {topic_partition: error_for(found.error_code) if found.error_code else found}
 
-    return (await admin.send_to_leaders([where], send, None, "Fetch"))[where]
+    return (await admin.send_to_leaders([topic_partition], send, None, "Fetch"))[topic_partition]
 
 
 async def batches_between(
-    admin: Admin, where: TopicPartition, start: int, end: int
+    admin: Admin, topic_partition: TopicPartition, start: int, end: int
 ) -> AsyncIterator[BatchView]:
-    """The batches from an offset up to another, committed or not; waits for a new leader to know of them."""
+    """Yield the batches between two offsets, committed or not; waits for a new leader's high watermark."""
     offset = start
     deadline = Deadline(admin.settings["default.api.timeout.ms"])
     while offset < end:
         if deadline.passed:
             raise KafkaTimeoutError(
-                f"{where} has nothing at offset {offset}, though it had: has it lost data?"
+                f"{topic_partition} has nothing at offset {offset}, though it had records there: has it "
+                "lost data?"
             )
-        found = await fetch(admin, where, offset, IsolationLevel.READ_UNCOMMITTED)
+        found = await fetch(admin, topic_partition, offset, IsolationLevel.READ_UNCOMMITTED)
         reached = offset
         for batch in whole_batches(record_view(found.records)):
             if batch.next_offset > offset and batch.base_offset < end:
@@ -101,29 +103,29 @@ async def batches_between(
         offset = reached
 
 
-async def newest_committed(admin: Admin, where: TopicPartition, key: bytes) -> Committed | None:
-    """The newest committed record with this key.
+async def newest_committed(admin: Admin, topic_partition: TopicPartition, key: bytes) -> Committed | None:
+    """Return the newest committed record with this key.
 
-    Transactions are told apart here and not by the broker, so that the open transaction of another sink does
-    not hide what stands behind it.  Whoever calls has made sure that none of its own is open.
+    Transactions are filtered here and not by the broker, so that the open transaction of another sink does
+    not hide what follows it.  The caller has ensured that none of its own is open.
     """
-    first = (await admin.list_offsets({where: OffsetSpec.EARLIEST}))[where].offset
-    end = (await admin.list_offsets({where: OffsetSpec.LATEST}))[where].offset
+    first = (await admin.list_offsets({topic_partition: OffsetSpec.EARLIEST}))[topic_partition].offset
+    end = (await admin.list_offsets({topic_partition: OffsetSpec.LATEST}))[topic_partition].offset
     span = FIRST_SPAN
     while True:
         start = max(first, end - span)
-        found = await _newest_from(admin, where, key, start, end)
+        found = await _newest_from(admin, topic_partition, key, start, end)
         if found is not None or start == first:
             return found
         span *= SPAN_FACTOR
 
 
 async def _newest_from(
-    admin: Admin, where: TopicPartition, key: bytes, start: int, end: int
+    admin: Admin, topic_partition: TopicPartition, key: bytes, start: int, end: int
 ) -> Committed | None:
     pending: dict[int, Committed] = {}
     newest: Committed | None = None
-    async for batch in batches_between(admin, where, start, end):
+    async for batch in batches_between(admin, topic_partition, start, end):
         if batch.is_control:
             ended = pending.pop(batch.producer_id, None)
             marker = batch_marker(batch) if ended is not None else None
@@ -137,12 +139,12 @@ async def _newest_from(
 
 
 async def fate_of(admin: Admin, open_transaction: OpenTransaction) -> Fate:
-    """What became of a transaction; a marker stands in all of its partitions or is on its way there."""
+    """Return the outcome of a transaction; a marker is in all of its partitions or being written there."""
     fates = [await _fate_in(admin, open_transaction, written) for written in open_transaction.written]
     for fate in (Fate.ABORTED, Fate.OPEN, Fate.COMMITTED):
         if fate in fates:
             return fate
-    return Fate.GONE
+    return Fate.DELETED
 
 
 async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Written) -> Fate:
@@ -151,7 +153,7 @@ async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Wri
         found = await fetch(admin, partition, written.first, IsolationLevel.READ_COMMITTED, ONE_BATCH)
     except KafkaError as error:
         if error.code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            return Fate.GONE
+            return Fate.DELETED
         raise
     if found.last_stable_offset <= written.last:
         return Fate.OPEN
@@ -160,7 +162,8 @@ async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Wri
 
 
 async def rows_of(admin: Admin, open_transaction: OpenTransaction) -> list[tuple[TopicPartition, Record]]:
-    """The rows of an aborted transaction, which stay in the log until retention or compaction takes them."""
+    """Return the rows of an aborted transaction, which stay in the log until retention or compaction
+    deletes them."""
     results: list[tuple[TopicPartition, Record]] = []
     for written in open_transaction.written:
         partition = TopicPartition(written.topic, written.partition)
@@ -178,8 +181,9 @@ async def rows_of(admin: Admin, open_transaction: OpenTransaction) -> list[tuple
                 raise
         if len(results) - before != written.count:
             raise BrokenPromiseError(
-                f"{written.count - len(results) + before} of {written.count} rows that were decided upon are "
-                f"lost: their transaction {open_transaction.transactional_id} was aborted by the broker before it could "
+                f"{written.count - len(results) + before} of {written.count} rows of the decision are "
+                f"lost: their transaction {open_transaction.transactional_id} was aborted by the broker "
+                "before it could "
                 f"be committed, and {partition} has deleted them since; run the query again from an older "
                 "checkpoint, with another sinkId"
             )

@@ -1,7 +1,4 @@
-"""The options of the sink: those of Spark's own Kafka connector, and ours for exactly-once.
-
-What lives here: reading and checking them.  What may not: Spark and the client.
-"""
+"""The options of the sink: those of Spark's own Kafka connector, and ours for exactly-once."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ SERVERS = "bootstrap.servers"
 DEFAULT_CONTROL_TOPIC = "barnabas-sink-decisions"
 SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,120}")
 
-# What suits whole tables better than the defaults, which are made for records that come one by one.  A task
-# ends with a flush, so nothing waits for the end of `linger.ms` in vain.
+# Defaults for whole tables, rather than for single records.  A task ends with a flush, so `linger.ms` adds no
+# delay.
 TABLE_DEFAULTS = {"batch.size": "262144", "linger.ms": "100", "client.id": "barnabas-spark-sink"}
-# Transactions stay open until the driver ends them, which may be after the slowest task; this is what a
-# broker allows at most unless it is told otherwise (transaction.max.timeout.ms).
+# Transactions stay open until the driver ends them, which may be after the slowest task; this is a broker's
+# default maximum (transaction.max.timeout.ms).
 TRANSACTION_DEFAULTS = {"transaction.timeout.ms": "900000"}
-# The driver often asks again a moment later, while a coordinator still ends a transaction.
+# The driver often retries a moment later, while a coordinator still ends a transaction.
 # A decision names every task and partition of a batch, which can be long and compresses well.
 DRIVER_DEFAULTS = {
     "retry.backoff.ms": "10",
@@ -50,12 +47,12 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a sink was told.  `kafka` are the client's options, without their prefix."""
+    """The validated options of a sink.  `kafka` are the client's options, without their prefix."""
 
     kafka: Mapping[str, str]
     topic: str | None
     sink_id: str | None = None
-    # For batch writes: which batch of the sink this is, so that a repeat of it is skipped.
+    # For batch writes: the number of the batch, so that a repetition is skipped.
     batch_id: int | None = None
     control_topic: str = DEFAULT_CONTROL_TOPIC
 
@@ -111,7 +108,7 @@ def _checked_sink_id(sink_id: str | None) -> str:
     if sink_id is None:
         raise OptionError(
             "Option 'sinkId' must be specified for deliveryGuarantee=exactly-once: "
-            "a name for this output that no other query has and that stays the same over restarts"
+            "a unique name for this output that stays the same across restarts"
         )
     if SINK_ID.fullmatch(sink_id) is None:
         raise OptionError(

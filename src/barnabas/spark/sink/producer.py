@@ -1,7 +1,7 @@
-"""A producer of whole tables: Arrow rows into batches, batches to their leaders.
+"""A producer for whole tables: Arrow rows into batches, batches to their leaders.
 
-What lives here: filling the client's queues many rows at a time, and where the rows were written.  What may
-not: Arrow and Spark, which have made rows of it (columns), and who ends the transaction (driver).
+Fills the client's queues many rows at a time, and records where the rows were written.  The conversion of
+rows belongs in `columns`, the end of the transaction in `driver`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from barnabas.spark.sink.decision import Written
 
 
 class TableProducer:
-    """Produces rows over a cluster that others use too; lives on one loop."""
+    """Produces rows over a shared cluster client; runs on one loop."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self._settings = settings
@@ -57,16 +57,16 @@ class TableProducer:
 
     @property
     def written(self) -> tuple[Written, ...]:
-        """Where rows were written, partition by partition."""
-        return tuple(self._written[one] for one in sorted(self._written))
+        """The written offsets, by partition."""
+        return tuple(self._written[partition] for partition in sorted(self._written))
 
     def deadline(self) -> Deadline:
         return Deadline(self._settings["max.block.ms"])
 
-    # ----------------------------------------------------------------------------------------------- taking
+    # ---------------------------------------------------------------------------------------------- appending
 
     async def take(self, topic: str, rows: ArrowRows) -> None:
-        """Put rows in the queues; waits for metadata and for room (`max.block.ms`)."""
+        """Append rows to the queues; waits for metadata and buffer memory (`max.block.ms`)."""
         deadline = self.deadline()
         queues = self._accumulator.topic(await self._cluster.topic(topic, deadline))
         row = 0
@@ -78,38 +78,38 @@ class TableProducer:
                 rows, row, self._now_ms(), targets, sticky, self._hashes_keys
             )
             if row == rows.count:
-                # The sender and its answers get their turn between Arrow batches.
+                # Yield to the sender between Arrow batches.
                 await asyncio.sleep(0)
                 return
             if not 0 <= partition < queues.count:
                 raise UnknownTopicOrPartitionError(
-                    f"the topic {topic} has {queues.count} partitions, and none with the number {partition}"
+                    f"topic {topic} has {queues.count} partitions, so there is no partition {partition}"
                 )
             queue = queues.queues[partition]
             self._accumulator.close_batch(queue)
             targets[partition] = None
             if sticks and queues.sticky is not queue:
-                # The batch was full: rows without key go on to another partition.
+                # The batch was full: rows without a key continue in another partition.
                 continue
             size = HEADER_SIZE + rows.size_of(row)
-            if await self._room(size, deadline):
+            if await self._wait_for_memory(size, deadline):
                 targets = _targets(queues)
             targets[partition] = self._open(queue, size).gatherer
 
-    async def put(self, where: TopicPartition, record: Record) -> None:
-        """One record, as it is, at the end of one partition's queue."""
+    async def put(self, topic_partition: TopicPartition, record: Record) -> None:
+        """Append one record, unchanged, to a partition's queue."""
         deadline = self.deadline()
-        queues = self._accumulator.topic(await self._cluster.topic(where.topic, deadline))
-        queue = queues.queues[where.partition]
+        queues = self._accumulator.topic(await self._cluster.topic(topic_partition.topic, deadline))
+        queue = queues.queues[topic_partition.partition]
         row = (record.timestamp, record.key, record.value, record.headers)
         if queue.open is not None and queue.open.append(*row) >= 0:
             return
         size = HEADER_SIZE + largest_record(record.key, record.value, record.headers)
-        await self._room(size, deadline)
+        await self._wait_for_memory(size, deadline)
         self._open(queue, size).append(*row)
 
-    async def _room(self, size: int, deadline: Deadline) -> bool:
-        """Wait for the memory of a batch; whether that took any waiting."""
+    async def _wait_for_memory(self, size: int, deadline: Deadline) -> bool:
+        """Wait for memory for a batch; returns whether it had to wait."""
         limit: int = self._settings["max.request.size"]
         if size > limit:
             raise RecordTooLargeError(
@@ -122,7 +122,7 @@ class TableProducer:
 
     def _open(self, queue: PartitionQueue, size: int) -> ProducerBatch:
         batch = self._accumulator.open_batch(queue, size)
-        # Its first record stands for all of them: it is told when every part of the batch is done.
+        # A callback for the first record is enough: it is called when every part of the batch is finished.
         batch.listen(partial(self._done, batch), 0, self._now_ms())
         return batch
 
@@ -142,10 +142,10 @@ class TableProducer:
             known = self._written.get(partition)
             self._written[partition] = written if known is None else known.and_also(written)
 
-    # --------------------------------------------------------------------------------------------- the end
+    # ------------------------------------------------------------------------------------------------ the end
 
     async def flush(self) -> None:
-        """Wait until all rows are written; raises why one is not."""
+        """Wait until all rows are written; raises if one failed."""
         await self._settle(False)
         self._raise_failure()
 
@@ -166,23 +166,23 @@ class TableProducer:
                 await asyncio.shield(batch.future)
 
     async def give_up(self) -> None:
-        """Abort the transaction, if one is open: its rows are not wanted."""
+        """Abort the transaction, if one is open: its rows are not needed."""
         transactions = self.transactions
         if transactions is not None and transactions.state in (State.OPEN, State.FAILED):
             await transactions.abort(self.deadline())
 
     async def close(self) -> None:
-        """Leave without a word: an open transaction stays open, for the driver to end it."""
+        """Close without ending an open transaction, which the driver will end."""
         await self._sender.close()
 
 
 def _targets(queues: TopicQueues) -> list[Gatherer | None]:
-    """The batches that take rows now, by partition."""
+    """Return the open batches by partition."""
     return [None if queue.open is None else queue.open.gatherer for queue in queues.queues[: queues.count]]
 
 
 def _parts(batch: ProducerBatch) -> list[ProducerBatch]:
-    """The batches that were really sent: a batch that a broker finds too large goes in parts."""
+    """Return the batches that were actually sent: a batch that is too large is split."""
     if batch.parts is None:
         return [batch]
     return [found for part in batch.parts for found in _parts(part)]

@@ -1,7 +1,4 @@
-"""A task's part: the rows of one partition of a DataFrame, into topics.
-
-What lives here: from Arrow batches to a report.  What may not: what is done with reports (driver).
-"""
+"""A task's part: the rows of one DataFrame partition, written to topics."""
 
 from __future__ import annotations
 
@@ -34,14 +31,14 @@ if TYPE_CHECKING:
 
 BATCH_PROPERTY = "streaming.sql.batchId"
 QUERY_PROPERTY = "sql.streaming.queryId"
-# Spark puts the jobs of a streaming query into a group: the id of this run of it.
+# Spark's job group of a streaming query: the id of its run.
 RUN_PROPERTY = "spark.jobGroup.id"
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Which batch of which query is written, and for batch writes with a `batchId` also where to and in which
-    run of the query."""
+    """The batch and query of a write, and for batch writes with a `batchId` also the topic and the run of the
+    query."""
 
     query: str
     batch: int
@@ -54,14 +51,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What every task of a write has to know."""
+    """What every task of a write needs."""
 
     options: SinkOptions
     columns: SinkColumns
 
 
 def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
-    """Write all rows; they may be there already, from an earlier attempt."""
+    """Write all rows; an earlier attempt may have written them already."""
     settle()
     client_cache = client_cache_for(work.options)
     try:
@@ -74,7 +71,7 @@ def write_at_least_once(work: Work, batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def write_exactly_once(work: Work, plan: Plan, number: Number, batches: Iterator[pa.RecordBatch]) -> Report:
-    """Write all rows into a transaction that stays open, unless the batch is in the output already."""
+    """Write all rows in a transaction that stays open, unless the batch is in the output already."""
     settle()
     context = TaskContext.get()
     assert context is not None
@@ -83,7 +80,7 @@ def write_exactly_once(work: Work, plan: Plan, number: Number, batches: Iterator
         assert plan.decided is not None
         if number.batch == plan.decided.batch:
             plan.decided.check_repeat(plan.sink, number.topic, number.run)
-        # Spark wants its rows to be read, wanted or not.
+        # Spark requires that all rows are consumed.
         for _ in batches:
             pass
         return nothing
@@ -125,10 +122,12 @@ def _written(
         _take_all(client_cache, producer, work, iter((first,)))
         _take_all(client_cache, producer, work, rest)
         client_cache.run(producer.flush())
-        if any(one.first < 0 for one in producer.written):
-            raise BrokenPromiseError("a broker did not tell where it wrote rows: the task must be run again")
+        if any(written.first < 0 for written in producer.written):
+            raise BrokenPromiseError(
+                "a broker did not return the offsets of rows: the task must be run again"
+            )
     except Exception:
-        # Nobody will ask for these rows.  If this fails too, the next sweep aborts them.
+        # These rows are not needed.  If this fails too, the next sweep aborts them.
         with suppress(KafkaError):
             client_cache.run(producer.give_up())
         raise
@@ -144,7 +143,7 @@ def _take_all(
 
 
 async def _free_id(client_cache: ClientCache, work: Work, sink: str, context: TaskContext) -> str:
-    """A transactional id that no other attempt has in use: to take one over would abort its rows."""
+    """Return a transactional id that no other attempt uses: taking one over would abort its rows."""
     cluster = await client_cache.cluster()
     calls = TransactionCalls(admin_options(work.options.kafka, {}), cluster)
     names = [

@@ -1,7 +1,4 @@
-"""The writers as Spark calls them: on the driver to plan and to commit, in tasks to write.
-
-What lives here: Spark's hooks.  What may not: what is done in them (tasks, driver).
-"""
+"""The writers that Spark calls: on the driver to plan and to commit, in tasks to write."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from barnabas.spark.sink.tasks import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Batch writes with a batchId that belong to no streaming query count for this one.
+# The query name of batch writes with a batchId outside of a streaming query.
 BATCH_WRITES = "batch-writes"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Messages = Sequence[WriterCommitMessage | None]
@@ -39,13 +36,13 @@ Messages = Sequence[WriterCommitMessage | None]
 
 @dataclass
 class Message(WriterCommitMessage):
-    """What Spark carries from a task to the driver."""
+    """The message that Spark carries from a task to the driver."""
 
     report: Report | None = None
 
 
 class AtLeastOnceWriter(DataSourceArrowWriter):
-    """Batch: rows are visible as they are written, and once more if a task is run again."""
+    """Batch: rows are visible when they are written, and duplicated if a task is repeated."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -69,8 +66,8 @@ class AtLeastOnceStreamWriter(DataSourceStreamArrowWriter):
 class _Planned:
     """The plan of a batch, made when Spark sends a writer to its tasks.
 
-    Spark has no hook for the beginning of a batch.  But only the process that plans a batch pickles its
-    writer, and it makes a new one for each batch.
+    Spark has no hook for the start of a batch.  But only the process that plans a batch pickles its writer,
+    and it creates a new one for each batch.
     """
 
     def __init__(self, work: Work) -> None:
@@ -83,12 +80,12 @@ class _Planned:
         return self.__dict__
 
     def driver(self) -> Driver:
-        """The driver's part, for this sink."""
+        """Return the driver of this sink."""
         client_cache = client_cache_for(self.work.options)
         return client_cache.run(_driver(self.work.options))
 
     def drive(self, step: Coroutine[Any, Any, Any]) -> Any:
-        """Run a step of the driver's."""
+        """Run a step of the driver."""
         try:
             return client_cache_for(self.work.options).run(step)
         except BaseException:
@@ -101,7 +98,7 @@ async def _driver(options: SinkOptions) -> Driver:
 
 
 class ExactlyOnceStreamWriter(_Planned, DataSourceStreamArrowWriter):
-    """Streaming: each batch once, whatever is killed."""
+    """Streaming: each batch once, whichever process is killed."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
@@ -109,7 +106,7 @@ class ExactlyOnceStreamWriter(_Planned, DataSourceStreamArrowWriter):
         assert self.plan is not None
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
-            raise ValueError("exactly-once needs the batch's number from Spark, and this task has none")
+            raise ValueError("exactly-once needs the batch number from Spark, and this task has none")
         return Message(write_exactly_once(self.work, self.plan, Number(query, int(batch)), iterator))
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -124,7 +121,7 @@ class ExactlyOnceWriter(_Planned, DataSourceArrowWriter):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        # For a write that has no number of its own.
+        # For a write without a batch number.
         self.once = Number(SystemRandom().bytes(16).hex(), 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -145,13 +142,13 @@ class ExactlyOnceWriter(_Planned, DataSourceArrowWriter):
 
 
 def number_of(batch_id: int, topic: str | None, context: TaskContext | None) -> Number:
-    """Batches are counted anew with each checkpoint.  The query's id is in the checkpoint too, so with it the
-    batches of a new one are not taken for those of the old one."""
+    """Batch numbers restart with each checkpoint.  The query's id is in the checkpoint too, so it
+    distinguishes the batches of a new checkpoint from those of the old one."""
     query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
     if context is None or query is None:
         return Number(BATCH_WRITES, batch_id, topic or "")
     run = context.getLocalProperty(RUN_PROPERTY) or ""
-    # A group that the user has set may have the same name in every run.
+    # A job group that the user has set may have the same name in every run.
     return Number(query, batch_id, topic or "", run if _UUID.fullmatch(run) else "")
 
 

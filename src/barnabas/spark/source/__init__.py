@@ -10,13 +10,13 @@ from pyspark.sql.types import StructType
 
 from barnabas.spark.source.options import batch_options, includes_headers, stream_options
 
-# Spark plans a query with filters in a process that runs this module, if and only if the setting
-# spark.sql.python.filterPushdown.enabled is on; a reader that takes filters elsewhere is refused.
+# Spark plans a query with filters in a process that runs this module if and only if the setting
+# spark.sql.python.filterPushdown.enabled is on; elsewhere a reader that takes filters is rejected.
 _FILTERING_PLANNER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def source_schema(options: Mapping[str, str]) -> StructType:
-    """The columns; a schema given by the user chooses among them."""
+    """Return the columns; a schema given by the user selects among them."""
     from barnabas.spark.source.rows import schema_with
 
     return schema_with(includes_headers(options))

@@ -1,8 +1,4 @@
-"""Batch reads: `spark.read.format("barnabas")`.
-
-What lives here: what Spark calls when it plans and runs a batch query.  What may not: how ranges are found
-(planning) and read (fetching, rows).
-"""
+"""Batch reads: `spark.read.format("barnabas")`."""
 
 from __future__ import annotations
 
@@ -21,16 +17,16 @@ from barnabas.spark.source.task import RangePartition, read_range
 
 
 class BatchReader(DataSourceReader):
-    """Reads what is there when the query is planned."""
+    """Reads what the topics contain when the query is planned."""
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._assigned_counts(Pushed())
+        return self._plan(Pushed())
 
-    def _assigned_counts(self, pushed: Pushed) -> list[InputPartition]:
+    def _plan(self, pushed: Pushed) -> list[InputPartition]:
         options = self._options
         reader = OffsetReader(options)
         try:
@@ -40,14 +36,14 @@ class BatchReader(DataSourceReader):
         finally:
             reader.close()
         wanted = cut(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(one, pushed.not_before_ms) for one in wanted]
+        return [RangePartition(offset_range, pushed.not_before_ms) for offset_range in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._schema, self._options, partition)
 
 
 class FilteringBatchReader(BatchReader):
-    """The same, with filters that Spark hands down."""
+    """The same, with pushed-down filters."""
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         super().__init__(schema, options)
@@ -57,20 +53,22 @@ class FilteringBatchReader(BatchReader):
         return self._pushed.take(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._assigned_counts(self._pushed)
+        return self._plan(self._pushed)
 
 
 def _from_time(ranges: list[OffsetRange], time_ms: int, reader: OffsetReader) -> list[OffsetRange]:
-    """All records before the first one of a time are older."""
-    found = reader.at_times({offset_range.where: time_ms for offset_range in ranges if offset_range.size > 0})
+    """Skip to the first record of a time: all records before it are older."""
+    found = reader.at_times(
+        {offset_range.topic_partition: time_ms for offset_range in ranges if offset_range.size > 0}
+    )
     kept = []
     for offset_range in ranges:
-        start = found.get(offset_range.where)
+        start = found.get(offset_range.topic_partition)
         if start is not None and start < offset_range.end:
             later = start > offset_range.start
             kept.append(
                 OffsetRange(
-                    offset_range.where,
+                    offset_range.topic_partition,
                     max(start, offset_range.start),
                     offset_range.end,
                     offset_range.from_earliest and not later,

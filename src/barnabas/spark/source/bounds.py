@@ -1,21 +1,22 @@
-"""Where one partition begins and ends, asked by a task that missed it."""
+"""The offset bounds of one partition, for a task that missed it."""
 
 from __future__ import annotations
 
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors.base import check
 from barnabas.client.model import TopicPartition
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.spark.source.offsets import EARLIEST, LATEST
 
-CONSUMER_REPLICA = -1
 
-
-async def bounds_of(cluster: Cluster, where: TopicPartition, *, committed_only: bool) -> tuple[int, int]:
-    """Its first offset and the one after its last that can be read."""
-    leader = (await cluster.leaders([where])).get(where)
+async def bounds_of(
+    cluster: Cluster, topic_partition: TopicPartition, *, committed_only: bool
+) -> tuple[int, int]:
+    """Return the log start offset and the end of what can be read."""
+    leader = (await cluster.leaders([topic_partition])).get(topic_partition)
     if leader is None:
-        raise cluster.leaderless(where)
+        raise cluster.leaderless(topic_partition)
     connection = await cluster.connection_to(leader.leader)
     found = []
     for time in (EARLIEST, LATEST):
@@ -24,14 +25,16 @@ async def bounds_of(cluster: Cluster, where: TopicPartition, *, committed_only: 
             isolation_level=1 if committed_only else 0,
             topics=[
                 ListOffsetsRequest.Topic(
-                    name=where.topic,
+                    name=topic_partition.topic,
                     partitions=[
-                        ListOffsetsRequest.Partition(partition_index=where.partition, timestamp=time)
+                        ListOffsetsRequest.Partition(
+                            partition_index=topic_partition.partition, timestamp=time
+                        )
                     ],
                 )
             ],
         )
-        told = (await connection.send(request, ListOffsetsResponse)).topics[0].partitions[0]
-        check(told.error_code)
-        found.append(told.offset)
+        partition = (await connection.send(request, ListOffsetsResponse)).topics[0].partitions[0]
+        check(partition.error_code)
+        found.append(partition.offset)
     return found[0], found[1]

@@ -1,8 +1,7 @@
-"""The clients of a Spark process: one loop, and one connection pool for each set of `kafka.` options.
+"""The clients of a Spark process: one loop, and one connection pool per set of `kafka.` options.
 
-What lives here: what planners and tasks share as long as their process lives.  What may not: what is asked.
-A worker process of Spark runs many tasks, one after the other; connecting anew for each would cost more than
-a small micro-batch.
+A worker process of Spark runs many tasks, one after the other; connecting for each would cost more than a
+small micro-batch.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from barnabas.spark.given_options import OptionError
 
 T = TypeVar("T")
 
-# Sets of options that a process keeps connections for; the oldest gives way.
+# The maximum number of option sets with open connections; the oldest is evicted.
 MAX_CLUSTERS = 8
 
 
 class _Shared:
-    """What belongs to this process: a fork has connections of its own."""
+    """The clients of this process: a fork has its own."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -39,8 +38,8 @@ class _Shared:
 _shared: _Shared | None = None
 
 
-def _here() -> _Shared:
-    global _shared  # noqa: PLW0603 - one for the process is what it is for
+def _process_clients() -> _Shared:
+    global _shared  # noqa: PLW0603 - one per process is its purpose
     if _shared is None or _shared.pid != os.getpid():
         _shared = _Shared()
     return _shared
@@ -48,17 +47,17 @@ def _here() -> _Shared:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Wait for a coroutine on the process's loop."""
-    return _here().loop.run(work)
+    return _process_clients().loop.run(work)
 
 
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Start a coroutine on the process's loop."""
-    return _here().loop.submit(work)
+    return _process_clients().loop.submit(work)
 
 
 def cluster_for(client: Mapping[str, str]) -> tuple[Settings, Cluster]:
-    """The settings and the connections for these options."""
-    here = _here()
+    """Return the settings and the connections for these options."""
+    here = _process_clients()
     key = tuple(sorted(client.items()))
     if key not in here.clusters:
         if len(here.clusters) >= MAX_CLUSTERS:
@@ -74,7 +73,7 @@ def cluster_for(client: Mapping[str, str]) -> tuple[Settings, Cluster]:
 
 
 def consumer_settings(client: Mapping[str, str]) -> Settings:
-    """The `kafka.` options as a consumer's; a wrong one names itself."""
+    """Parse the `kafka.` options as a consumer's; an error names the option."""
     try:
         return consumer_options(dict(client), {})
     except ConfigError as error:
@@ -82,6 +81,6 @@ def consumer_settings(client: Mapping[str, str]) -> Settings:
 
 
 def new_admin(client: Mapping[str, str]) -> Admin:
-    """An admin client with those of the options that one has; to be made on the loop."""
+    """Return an admin client with the options that it has; must be called on the loop."""
     known = ADMIN.options()
     return Admin({name: value for name, value in client.items() if name in known})

@@ -1,7 +1,7 @@
-"""The records of a range of offsets, as the broker keeps them: whole batches, undecoded.
+"""The records of a range of offsets, as the broker stores them: whole batches, undecoded.
 
-What lives here: fetching one answer ahead of the reader, and what to do when a broker moves, is away, or has
-the records no more.  What may not: rows.
+Contains fetching one response ahead of the reader, and the handling of moved leaders, unavailable brokers and
+deleted records.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.ranges import OffsetRange
 
 FETCH_KEY = FetchRequest.schema.key or 0
-# One partition is asked for much at a time: a round trip and an Arrow batch for every 8 MiB.  The first
-# fetch is smaller, for queries that want only a few rows.
+# Large fetches of one partition: a round trip and an Arrow batch per 8 MiB.  The first one is smaller, for
+# queries that need only a few rows.
 FETCH_BYTES = 8 << 20
 FIRST_FETCH_BYTES = 1 << 20
 MAX_WAIT_MS = 500
 # How long a partition may be unknown before it counts as deleted.
-UNKNOWN_PATIENCE_MS = 10_000
+UNKNOWN_TIMEOUT_MS = 10_000
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a broker has at an offset; without `data` it has nothing there (any more)."""
+    """A fetch result at an offset; without `data` there is nothing (any more)."""
 
     offset: int
     data: bytes
     aborted: tuple[AbortedTransaction, ...] | None
     log_start_offset: int
     end_offset: int
-    # Whether the broker said that it has no such offset, or no such partition.
+    # Whether the broker reported that the offset, or the partition, does not exist.
     is_out_of_range: bool = False
     is_deleted: bool = False
 
 
-def chunks(
+def completed_fetches(
     client: Mapping[str, str], wanted: OffsetRange, poll_timeout_ms: int, report: LossReport
 ) -> Iterator[CompletedFetch]:
-    """The batches of a range, in the order of their offsets.
+    """Yield the batches of a range, in the order of their offsets.
 
-    The first and last chunk may hold records that are not of the range.
+    The first and the last result may contain records outside of the range.
     """
     settings, cluster = clients.cluster_for(client)
-    source = _Source(settings, cluster, wanted.where, poll_timeout_ms)
+    source = _Source(settings, cluster, wanted.topic_partition, poll_timeout_ms)
     offset = wanted.start
     coming: Future[Fetched] | None = clients.submit(source.fetch(offset, FIRST_FETCH_BYTES))
     from_earliest = wanted.from_earliest
@@ -74,22 +74,24 @@ def chunks(
                 if offset < wanted.end:
                     coming = clients.submit(source.fetch(offset, FETCH_BYTES))
                 continue
-            chunk = CompletedFetch(wanted.where, fetched.data, offset, fetched.aborted, source.check_crcs)
+            completed = CompletedFetch(
+                wanted.topic_partition, fetched.data, offset, fetched.aborted, source.check_crcs
+            )
             if fetched.log_start_offset > offset and not from_earliest:
-                # Retention took the beginning of what was asked for while it was being fetched.
-                _check_gap(chunk, fetched, wanted, report)
-            offset, from_earliest = chunk.end_offset, False
+                # Retention deleted the beginning of the range while it was being fetched.
+                _check_gap(completed, fetched, wanted, report)
+            offset, from_earliest = completed.end_offset, False
             if offset < wanted.end:
                 coming = clients.submit(source.fetch(offset, FETCH_BYTES))
-            yield chunk
+            yield completed
     finally:
         if coming is not None:
             coming.cancel()
 
 
 def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, report: LossReport) -> int:
-    """Where to go on after an offset that a partition does not have; the end of the range if nowhere."""
-    partition, offset = wanted.where, fetched.offset
+    """Return the next offset after one that a partition lacks; the end of the range if there is none."""
+    partition, offset = wanted.topic_partition, fetched.offset
     if fetched.is_deleted:
         report.lost(f"{partition} was deleted, so offsets {offset} to {wanted.end - 1} cannot be read")
         return wanted.end
@@ -97,7 +99,7 @@ def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, 
     if offset < first and from_earliest:
         return min(first, wanted.end)
     if first <= offset < end:
-        # Nothing is lost that a broker still says to have.
+        # Records that the broker reports as available are not lost.
         raise KafkaTimeoutError(f"{partition} has offsets {first} to {end - 1}, but gave nothing at {offset}")
     report.lost(
         f"{partition} has offsets {first} to {end - 1}, so {offset} to {wanted.end - 1} cannot all be read"
@@ -105,48 +107,49 @@ def _next_available(fetched: Fetched, wanted: OffsetRange, from_earliest: bool, 
     return first if offset < first < wanted.end else wanted.end
 
 
-def _check_gap(chunk: CompletedFetch, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
-    """A gap that compaction or transactions left is none; one below the first offset there is lost."""
-    batch = chunk.rest().next_batch()
-    first = chunk.end_offset if batch is None else max(getattr(batch, "base_offset", 0), fetched.offset)
+def _check_gap(completed: CompletedFetch, fetched: Fetched, wanted: OffsetRange, report: LossReport) -> None:
+    """Report records below the log start as lost, but not gaps left by compaction or transactions."""
+    batch = completed.rest().next_batch()
+    first = completed.end_offset if batch is None else max(getattr(batch, "base_offset", 0), fetched.offset)
     if first > fetched.offset:
         report.lost(
-            f"{wanted.where} begins at offset {fetched.log_start_offset} now, not at {fetched.offset}"
+            f"{wanted.topic_partition} begins at offset {fetched.log_start_offset} now, not at "
+            f"{fetched.offset}"
         )
 
 
 class _Source:
-    """One partition, wherever its leader is."""
+    """One partition, on whichever broker leads it."""
 
     def __init__(
-        self, settings: Settings, cluster: Cluster, where: TopicPartition, poll_timeout_ms: int
+        self, settings: Settings, cluster: Cluster, topic_partition: TopicPartition, poll_timeout_ms: int
     ) -> None:
         self._settings = settings
         self._cluster = cluster
-        self._where = where
+        self._topic_partition = topic_partition
         self._poll_timeout_ms = poll_timeout_ms
         self._committed_only = settings["isolation.level"] == "read_committed"
         self.check_crcs: bool = settings["check.crcs"]
-        # A replica nearby that the leader has named (KIP-392).
+        # A nearby replica that the leader prefers (KIP-392).
         self._preferred = NO_NODE
 
     async def fetch(self, offset: int, size: int) -> Fetched:
-        """What is at an offset; a time-out names the reason if nobody answers for so long."""
+        """Fetch at an offset; a time-out names the reason if no broker responds in time."""
         deadline = Deadline(self._poll_timeout_ms)
-        patience = Deadline(min(UNKNOWN_PATIENCE_MS, self._poll_timeout_ms))
+        patience = Deadline(min(UNKNOWN_TIMEOUT_MS, self._poll_timeout_ms))
         failures = 0
         while True:
             try:
                 fetched = await self._attempt(offset, size)
                 if fetched.data or fetched.is_out_of_range or deadline.passed:
                     return fetched
-                # Nothing is there yet: a leader that was just elected may not know its end.  The broker has
-                # waited for it, so there is no need for a pause.
+                # No data yet: a leader that was just elected may not know its high watermark.  The broker has
+                # already waited, so no pause is needed.
                 continue
             except UnknownTopicOrPartitionError:
                 if patience.passed:
                     return Fetched(offset, b"", None, -1, -1, is_deleted=True)
-                reason: Exception = UnknownTopicOrPartitionError(f"{self._where} is not known")
+                reason: Exception = UnknownTopicOrPartitionError(f"{self._topic_partition} is not known")
             except RetriableError as error:
                 reason = error
             self._cluster.metadata.expire()
@@ -154,19 +157,19 @@ class _Source:
             pause_s = self._cluster.retries.pause_s(failures)
             if pause_s >= deadline.left_s:
                 raise KafkaTimeoutError(
-                    f"{self._where} could not be read from offset {offset} on within "
+                    f"{self._topic_partition} could not be read from offset {offset} on within "
                     f"{self._poll_timeout_ms} ms: {reason}"
                 ) from reason
             await asyncio.sleep(pause_s)
             failures += 1
 
     async def _attempt(self, offset: int, size: int) -> Fetched:
-        leader = (await self._cluster.leaders([self._where])).get(self._where)
+        leader = (await self._cluster.leaders([self._topic_partition])).get(self._topic_partition)
         if leader is None:
-            raise self._cluster.leaderless(self._where)
+            raise self._cluster.leaderless(self._topic_partition)
         node_id = leader.leader if self._preferred == NO_NODE else self._preferred
         connection = await self._cluster.connection_to(node_id, Purpose.FETCHES)
-        topic_id = self._cluster.metadata.topics[self._where.topic].id
+        topic_id = self._cluster.metadata.topics[self._topic_partition.topic].id
         version = None if any(topic_id) else TOPIC_ID_VERSION - 1
         limit_ms = self._settings["request.timeout.ms"] + MAX_WAIT_MS
         request = self._request(offset, size, leader)
@@ -179,12 +182,12 @@ class _Source:
         given = self._settings.is_given("max.partition.fetch.bytes")
         most: int = self._settings["max.partition.fetch.bytes"] if given else size
         partition = FetchRequest.Partition(
-            partition=self._where.partition,
+            partition=self._topic_partition.partition,
             current_leader_epoch=leader.leader_epoch,
             fetch_offset=offset,
             partition_max_bytes=most,
         )
-        topic_id = self._cluster.metadata.topics[self._where.topic].id
+        topic_id = self._cluster.metadata.topics[self._topic_partition.topic].id
         return FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
             min_bytes=1,
@@ -192,7 +195,11 @@ class _Source:
             isolation_level=1 if self._committed_only else 0,
             session_id=NO_SESSION,
             session_epoch=FINAL_EPOCH,
-            topics=[FetchRequest.Topic(topic=self._where.topic, topic_id=topic_id, partitions=[partition])],
+            topics=[
+                FetchRequest.Topic(
+                    topic=self._topic_partition.topic, topic_id=topic_id, partitions=[partition]
+                )
+            ],
             rack_id=self._settings["client.rack"],
         )
 
@@ -200,11 +207,11 @@ class _Source:
         if partition_data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return await self._out_of_range(offset)
         if partition_data.error_code in _UNKNOWN:
-            raise UnknownTopicOrPartitionError(f"{self._where} is not known")
+            raise UnknownTopicOrPartitionError(f"{self._topic_partition} is not known")
         if partition_data.error_code:
             error = error_for(partition_data.error_code)
             if isinstance(error, AuthorizationError):
-                raise type(error)(f"not authorized to read {self._where.topic}")
+                raise type(error)(f"not authorized to read {self._topic_partition.topic}")
             raise error
         if partition_data.preferred_read_replica != NO_NODE:
             self._preferred = partition_data.preferred_read_replica
@@ -219,9 +226,11 @@ class _Source:
         return Fetched(offset, data, aborted, partition_data.log_start_offset, end)
 
     async def _out_of_range(self, offset: int) -> Fetched:
-        """An answer of this kind does not tell what there is; so ask."""
-        first, end = await bounds_of(self._cluster, self._where, committed_only=self._committed_only)
+        """The error response does not contain the bounds, so they are requested."""
+        first, end = await bounds_of(
+            self._cluster, self._topic_partition, committed_only=self._committed_only
+        )
         if first <= offset < end:
-            # Who said so is behind: a replica nearby, or a leader that was just elected.
-            raise OffsetNotAvailableError(f"{self._where} has offset {offset}, but not everywhere")
+            # The replica that responded lags: a nearby replica, or a leader that was just elected.
+            raise OffsetNotAvailableError(f"{self._topic_partition} has offset {offset}, but not everywhere")
         return Fetched(offset, b"", None, first, end, is_out_of_range=True)

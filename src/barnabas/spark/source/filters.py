@@ -1,7 +1,4 @@
-"""Filters that a batch read need not leave to Spark: on topic, partition, offset and timestamp.
-
-What lives here: which filters are understood, and what they leave of ranges.  What may not: asking a broker.
-"""
+"""Filters that a batch read can apply itself: on topic, partition, offset and timestamp."""
 
 from __future__ import annotations
 
@@ -32,24 +29,24 @@ _NEVER_NULL = {("topic",), ("partition",), ("offset",), ("timestamp",), ("timest
 
 
 class Pushed:
-    """The filters that were taken, all of which a row must pass."""
+    """The accepted filters, all of which a row must pass."""
 
     def __init__(self) -> None:
         self._of_partitions: list[Callable[[TopicPartition], bool]] = []
         self._offset_from: int | None = None
         self._offset_until: int | None = None
-        # Records before the first one of this time cannot pass; later ones may be older all the same.
+        # Records before the first one of this time cannot pass; later ones may still be older.
         self.not_before_ms: int | None = None
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Those that Spark must still apply."""
+        """Accept filters; returns those that Spark must still apply."""
         return [condition for condition in filters if not self._take(condition)]
 
     def keep(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What is left of the ranges."""
+        """Restrict the ranges to what can pass."""
         found = []
         for offset_range in ranges:
-            if all(passes(offset_range.where) for passes in self._of_partitions):
+            if all(passes(offset_range.topic_partition) for passes in self._of_partitions):
                 start, end = offset_range.start, offset_range.end
                 if self._offset_from is not None and self._offset_from > start:
                     start = min(self._offset_from, end)
@@ -84,26 +81,26 @@ class Pushed:
 
     def _take_name(self, condition: Filter, value: Any) -> bool:
         if isinstance(condition, EqualTo | EqualNullSafe):
-            self._of_partitions.append(lambda where: where.topic == value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.topic == value)
         elif isinstance(condition, In):
-            self._of_partitions.append(lambda where: where.topic in value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.topic in value)
         else:
             return False
         return True
 
     def _take_partition(self, condition: Filter, value: Any) -> bool:
         if isinstance(condition, EqualTo | EqualNullSafe):
-            self._of_partitions.append(lambda where: where.partition == value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.partition == value)
         elif isinstance(condition, In):
-            self._of_partitions.append(lambda where: where.partition in value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.partition in value)
         elif isinstance(condition, GreaterThan):
-            self._of_partitions.append(lambda where: where.partition > value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.partition > value)
         elif isinstance(condition, GreaterThanOrEqual):
-            self._of_partitions.append(lambda where: where.partition >= value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.partition >= value)
         elif isinstance(condition, LessThan):
-            self._of_partitions.append(lambda where: where.partition < value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.partition < value)
         elif isinstance(condition, LessThanOrEqual):
-            self._of_partitions.append(lambda where: where.partition <= value)
+            self._of_partitions.append(lambda topic_partition: topic_partition.partition <= value)
         else:
             return False
         return True
@@ -125,14 +122,14 @@ class Pushed:
         return True
 
     def _take_time(self, condition: Filter, value: Any) -> None:
-        """Never the whole filter: times need not grow with offsets."""
+        """Never the whole filter: timestamps need not grow with offsets."""
         if not isinstance(value, datetime):
             return
         if value.tzinfo is None:
             value = value.replace(tzinfo=UTC)
-        # Down to the millisecond that it is in: what is kept too much, Spark leaves out.
+        # Rounded down to the millisecond: Spark filters what is kept unnecessarily.
         time_ms = (value - _EPOCH) // _MILLISECOND
-        # Records without a time have -1, and brokers take times below 0 for the ends of a partition.
+        # Records without a timestamp have -1, and brokers treat negative timestamps as special values.
         if time_ms >= 0 and isinstance(condition, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
             self.not_before_ms = max(time_ms, self.not_before_ms or 0)
 

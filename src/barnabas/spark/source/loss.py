@@ -1,4 +1,4 @@
-"""Records that were there and are no more: an error, or a warning, as failOnDataLoss says."""
+"""Records that were deleted before they were read: an error or a warning, according to failOnDataLoss."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 logger = logging.getLogger(__name__)
 
 ADVICE = (
-    "they were removed by retention, or the topic was deleted or made anew, before they were read; "
-    "to go on without them, set the option failOnDataLoss to false"
+    "they were removed by retention, or the topic was deleted or re-created, before they were read; "
+    "to continue without them, set the option failOnDataLoss to false"
 )
 
 
 class DataLossError(RuntimeError):
-    """Records cannot be read any more."""
+    """Records can no longer be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """What to do about lost records."""
+    """The reaction to lost records."""
 
     fail: bool
 
     def lost(self, what: str) -> None:
-        """`what` is a sentence's beginning: what is not there."""
+        """Raise or log; `what` is the beginning of a sentence."""
         if self.fail:
             raise DataLossError(f"{what}: {ADVICE}")
-        logger.warning("%s; going on without, as failOnDataLoss is false", what)
+        logger.warning("%s; continuing without, as failOnDataLoss is false", what)

@@ -1,6 +1,6 @@
-"""Where partitions begin and end, and where times and groups are in them, as the brokers say.
+"""Offset bounds of partitions, offsets by timestamp and committed offsets, with retries.
 
-What lives here: asking, and asking again.  What may not: what follows from the answers (planning).
+Conclusions belong in `planning`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 class _MissingPartitions(Exception):
-    """Some that `assign` names are not there, or not yet."""
+    """Partitions that `assign` names do not exist (yet)."""
 
     def __init__(self, partitions: frozenset[TopicPartition]) -> None:
         super().__init__(listed(partitions))
 
 
 class OffsetReader:
-    """What a planner asks of brokers; it waits for every answer."""
+    """A planner's blocking queries to brokers."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -42,7 +42,7 @@ class OffsetReader:
         committed_only = settings["isolation.level"] == "read_committed"
         self._isolation = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         self._admin: Admin | None = None
-        # What the log has been told of: a stream asks for its partitions again and again.
+        # What was already logged: a stream queries its partitions repeatedly.
         self._passed_over: frozenset[TopicPartition] = frozenset()
 
     def close(self) -> None:
@@ -50,10 +50,10 @@ class OffsetReader:
             clients.run(self._admin.close())
             self._admin = None
 
-    # -------------------------------------------------------------------------------------- the partitions
+    # --------------------------------------------------------------------------------------------- partitions
 
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that the options choose, as they are now."""
+        """Return the partitions that the options currently select."""
         return self._wait(self._partitions)
 
     async def _partitions(self, admin: Admin) -> set[TopicPartition]:
@@ -75,24 +75,24 @@ class OffsetReader:
         for name, topic in (await admin.describe_topics(topics)).raise_first().items():
             if topic.is_internal:
                 raise OptionError(
-                    f"{name} is a topic of the brokers' own: leave it out, or read a broker's folder by "
+                    f"{name} is an internal topic: leave it out, or read a broker's folder by "
                     'format("barnabas-log")'
                 )
             results.update(TopicPartition(str(name), partition.partition) for partition in topic.partitions)
         return results
 
     def _check_assigned(self, missing: frozenset[TopicPartition]) -> None:
-        """Spark's own connector passes over them without a word; here that is a choice."""
+        """Spark's own connector skips them silently; here that is optional."""
         if missing and self._options.fail_on_data_loss:
             raise _MissingPartitions(missing)
         if not missing <= self._passed_over:
             logger.warning(
-                "assign names %s, which are not there; going on without, as failOnDataLoss is false",
+                "assign names %s, which do not exist; continuing without, as failOnDataLoss is false",
                 listed(missing),
             )
         self._passed_over = missing
 
-    # ----------------------------------------------------------------------------------------- the offsets
+    # ------------------------------------------------------------------------------------------------ offsets
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         return self._listed(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
@@ -100,14 +100,14 @@ class OffsetReader:
     def latest(
         self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
     ) -> PartitionOffsets:
-        """The ends.  One before an offset that is `known` to have been there may be a leader that has not
-        heard of its high watermark yet, so it is asked for again."""
-        asked = dict.fromkeys(partitions, OffsetSpec.LATEST)
+        """Return the end offsets.  An end before a `known` offset may come from a new leader that does not
+        know its high watermark yet, so it is requested again."""
+        requested = dict.fromkeys(partitions, OffsetSpec.LATEST)
 
-        async def look(admin: Admin) -> PartitionOffsets:
+        async def query(admin: Admin) -> PartitionOffsets:
             attempts = self._options.offset_attempts
             while True:
-                found = await self._list(admin, asked)
+                found = await self._list(admin, requested)
                 attempts -= 1
                 behind = known is not None and any(
                     known.get(partition, 0) > offset for partition, offset in found.items()
@@ -116,36 +116,39 @@ class OffsetReader:
                     return found
                 await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
 
-        return self._wait(look)
+        return self._wait(query)
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset that is not older than the time of its partition; None where there is none."""
+        """Return the first offset at or after the timestamp of its partition; None if there is none."""
         found = self._listed(dict(times))
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Where the group has got to."""
+        """Return the committed offsets of the group."""
         group_id = self._options.group_id or ""
-        asked = list(partitions)
+        requested = list(partitions)
 
-        async def look(admin: Admin) -> dict[TopicPartition, int | None]:
-            told = (await admin.list_consumer_group_offsets({group_id: asked}))[group_id].raise_first()
-            return {partition: None if one is None else one.offset for partition, one in told.items()}
+        async def query(admin: Admin) -> dict[TopicPartition, int | None]:
+            offsets = (await admin.list_consumer_group_offsets({group_id: requested}))[group_id].raise_first()
+            return {
+                partition: None if committed is None else committed.offset
+                for partition, committed in offsets.items()
+            }
 
-        return self._wait(look)
+        return self._wait(query)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell the group's coordinator how far the query is, so that every tool can show its lag."""
+        """Commit the query's progress, so that every tool can show its lag."""
         group_id = self._options.group_id
         if group_id is None or not offsets:
             return
         wanted = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
 
-        async def tell(admin: Admin) -> None:
+        async def commit(admin: Admin) -> None:
             (await admin.alter_consumer_group_offsets(group_id, wanted)).raise_first()
 
         try:
-            self._wait(tell)
+            self._wait(commit)
         except KafkaError as error:
             if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC):
                 raise OptionError(
@@ -154,10 +157,10 @@ class OffsetReader:
                 ) from error
             if not error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            # The checkpoint has the progress; the next commit tells all of it.
+            # The checkpoint has the progress; the next commit includes it.
             logger.warning("the offsets of group %s were not committed: %s", group_id, error)
 
-    # ------------------------------------------------------------------------------------------- how asked
+    # ----------------------------------------------------------------------------------------------- requests
 
     def _listed(self, wanted: Mapping[TopicPartition, OffsetSpec | int]) -> PartitionOffsets:
         return self._wait(lambda admin: self._list(admin, wanted)) if wanted else {}
@@ -166,19 +169,19 @@ class OffsetReader:
         self, admin: Admin, wanted: Mapping[TopicPartition, OffsetSpec | int]
     ) -> PartitionOffsets:
         response = await admin.list_offsets(wanted, isolation_level=self._isolation)
-        return {partition: one.offset for partition, one in response.raise_first().items()}
+        return {partition: listed.offset for partition, listed in response.raise_first().items()}
 
-    def _wait(self, send: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
-        return clients.run(self._attempts(send))
+    def _wait(self, query: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+        return clients.run(self._attempts(query))
 
-    async def _attempts(self, send: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
-        """Topics and partitions come and go meanwhile: ask again, as often as fetchOffset.numRetries says."""
+    async def _attempts(self, query: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+        """Topics and partitions may change meanwhile: retry as often as fetchOffset.numRetries says."""
         left = self._options.offset_attempts
         while True:
             if self._admin is None:
                 self._admin = clients.new_admin(self._options.client)
             try:
-                return await send(self._admin)
+                return await query(self._admin)
             except (UnknownTopicOrPartitionError, _MissingPartitions) as error:
                 left -= 1
                 if left <= 0:
@@ -191,7 +194,7 @@ def _unknown(options: SourceOptions, error: Exception) -> OptionError:
     if isinstance(error, _MissingPartitions):
         return OptionError(
             f"option assign: {error} is not known to {servers}: correct the option, or add partitions to the "
-            "topic; to go on without, set the option failOnDataLoss to false"
+            "topic; to continue without, set the option failOnDataLoss to false"
         )
     if isinstance(selection, Subscribe):
         named = ", ".join(selection.topics)

@@ -1,8 +1,4 @@
-"""Offsets of many partitions, as options and checkpoints have them: Spark's own Kafka connector's JSON.
-
-What lives here: `{"topic": {"0": 23}}` in and out, and the kinds of places where reading starts or ends.
-What may not: asking a broker.
-"""
+"""Offsets of many partitions in the JSON of Spark's own Kafka connector, for options and checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from typing import Any
 from barnabas.client.model import TopicPartition
 from barnabas.spark.given_options import OptionError
 
-# The numbers that stand for an end of a partition in the options' JSON.
+# The numbers that stand for the bounds of a partition in the options' JSON.
 LATEST = -1
 EARLIEST = -2
 
@@ -24,27 +20,27 @@ OffsetJson = dict[str, dict[str, int]]
 
 
 class Edge(Enum):
-    """A place that every partition has."""
+    """A position that every partition has."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
-    # Where the group `groupId` got to; a partition without a commit starts at its beginning.
+    # The committed offset of `groupId`; a partition without one starts at its beginning.
     COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition; -1 is its end, -2 its beginning."""
+    """An offset per partition; -1 is its end, -2 its beginning."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """The first record of each partition that is not older than a time, in milliseconds.
+    """The first record of each partition at or after a timestamp, in milliseconds.
 
-    `times` is one for all, or one for each partition.  Without such a record a start is an error, or the end
-    of the partition if `else_latest`.
+    `times` is one for all, or one per partition.  Without such a record a start is an error, or the end of
+    the partition if `else_latest`.
     """
 
     times: int | Mapping[TopicPartition, int]
@@ -55,7 +51,7 @@ Limit = Edge | AtOffsets | AtTimes
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
-    """Always in the same order: Spark compares offsets as text."""
+    """Sorted, as Spark compares offsets as text."""
     results: OffsetJson = {}
     for partition in sorted(offsets):
         results.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -63,25 +59,25 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
 
 
 def from_checkpoint(value: Any) -> PartitionOffsets:
-    """Offsets that Spark kept for us; another source's offsets say so."""
+    """Parse offsets of a checkpoint; raises OptionError for those of another source."""
     try:
         return _partition_numbers(value)
     except (TypeError, ValueError, AttributeError):
         raise OptionError(
-            f"the checkpoint holds {json.dumps(value)}, which are no offsets of topics: it belongs to "
+            f"the checkpoint contains {json.dumps(value)}, which are not offsets of topics: it belongs to "
             "another query; set another checkpointLocation"
         ) from None
 
 
 def read_offsets(option: str, text: str) -> PartitionOffsets:
-    """The JSON of an option such as startingOffsets."""
+    """Parse the JSON of an option such as startingOffsets."""
     example = '{"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}}'
     try:
         found = _partition_numbers(json.loads(text))
     except (TypeError, ValueError, AttributeError):
         raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
     for partition, number in found.items():
-        # Spark's own connector lets a consumer seek there, which refuses it; nothing was ever lost there.
+        # Spark's own connector seeks there, which fails; no data was lost there.
         if number < EARLIEST:
             raise OptionError(
                 f"option {option}: {number} for {partition} is not possible; give 0 or more, "
@@ -91,7 +87,7 @@ def read_offsets(option: str, text: str) -> PartitionOffsets:
 
 
 def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """The JSON of the option assign."""
+    """Parse the JSON of the option assign."""
     example = '{"topicA": [0, 1], "topicB": [2, 4]}'
     try:
         found = [
@@ -107,7 +103,7 @@ def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
-    """For messages; long lists are cut."""
+    """Format for messages; long lists are cut."""
     most = 20
     names = [str(partition) for partition in sorted(partitions)]
     more = f" and {len(names) - most} more" if len(names) > most else ""
@@ -124,5 +120,5 @@ def _partition_numbers(value: Any) -> PartitionOffsets:
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not an integer")
     return value

@@ -1,7 +1,4 @@
-"""The options of the source, with the names and meanings of Spark's own Kafka connector.
-
-What lives here: reading and refusing options.  What may not: asking a broker.
-"""
+"""The options of the source, with the names and meanings of Spark's own Kafka connector."""
 
 from __future__ import annotations
 
@@ -50,9 +47,9 @@ OPTIONS = (
     "groupId",
 )
 _OF_THE_SINK = ("topic", "deliveryguarantee", "transactionalidprefix")
-# What the source decides itself, with the option to use in its place.
+# Options that the source sets itself, with the option to use instead.
 _REFUSED = {
-    "auto.offset.reset": "set startingOffsets to earliest or latest: Spark keeps where a query is",
+    "auto.offset.reset": "set startingOffsets to earliest or latest: Spark keeps the position of a query",
     "key.deserializer": "keys come as binary: cast the column",
     "value.deserializer": "values come as binary: cast the column",
     "enable.auto.commit": "set groupId to have progress committed",
@@ -64,7 +61,7 @@ _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_0
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Just these partitions."""
+    """Exactly these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -78,7 +75,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of every topic in whose name the pattern is found."""
+    """All partitions of every topic whose name contains a match of the pattern."""
 
     pattern: str
 
@@ -88,12 +85,12 @@ Selection = Assign | Subscribe | SubscribePattern
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader was told, checked."""
+    """The validated options of a reader."""
 
     selection: Selection
     starting: Limit
     ending: Limit
-    # What stood behind `kafka.`.
+    # The options behind `kafka.`.
     client: Mapping[str, str]
     fail_on_data_loss: bool
     min_partitions: int | None
@@ -125,7 +122,7 @@ def batch_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(given: Mapping[str, str]) -> SourceOptions:
-    """Those of `spark.readStream`."""
+    """Parse the options of `spark.readStream`."""
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if name.lower() in given:
             raise OptionError(f"option {name}: a stream has no end; use it with spark.read")
@@ -203,7 +200,7 @@ def _limit(read: GivenOptions, side: str, default: Edge) -> Limit:
     strategy = (read.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
         raise OptionError(f"option startingOffsetsByTimestampStrategy is error or latest, not {strategy!r}")
-    # An end for which there is no record yet is the end of what there is.
+    # An ending timestamp without a record yet means the current end.
     else_latest = strategy == "latest" or side == "ending"
     if (time := read.number(f"{side}Timestamp", 0)) is not None:
         return AtTimes(time, else_latest)
@@ -225,7 +222,7 @@ def _limit(read: GivenOptions, side: str, default: Edge) -> Limit:
 
 
 def _check_order(starting: Limit, ending: Limit) -> None:
-    """What can be seen to be wrong without asking a broker."""
+    """Check what can be checked without a broker."""
     if isinstance(starting, AtOffsets) and isinstance(ending, AtOffsets):
         starts, ends, what = starting.offsets, ending.offsets, "offset"
     elif (

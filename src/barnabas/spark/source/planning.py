@@ -1,7 +1,6 @@
-"""What is to be read: from options and brokers' answers to ranges of offsets.
+"""Planning: from options and offsets of brokers to ranges of offsets.
 
-What lives here: where a query starts and ends, and what counts as lost, as Spark's own connector has it.
-What may not: reading records.
+Contains where a query starts and ends, and what counts as lost, as in Spark's own connector.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from barnabas.spark.source.ranges import OffsetRange
 
 
 class Place:
-    """Offsets that a limit came to, and at which partitions it was an end that moves."""
+    """The offsets of a limit, and the partitions for which it was a moving bound."""
 
     __slots__ = ("at_earliest", "at_latest", "offsets")
 
@@ -40,7 +39,7 @@ class Place:
 
 
 def resolve(limit: Limit, reader: OffsetReader, partitions: set[TopicPartition], *, is_start: bool) -> Place:
-    """Where a limit is in each partition now."""
+    """Return the current offsets of a limit."""
     wanted = _wanted(limit, reader, partitions, is_start=is_start)
     at_earliest = {partition for partition, offset in wanted.items() if offset == EARLIEST}
     at_latest = {partition for partition, offset in wanted.items() if offset == LATEST}
@@ -53,7 +52,7 @@ def resolve(limit: Limit, reader: OffsetReader, partitions: set[TopicPartition],
 def _wanted(
     limit: Limit, reader: OffsetReader, partitions: set[TopicPartition], *, is_start: bool
 ) -> PartitionOffsets:
-    """The offset of each partition, with -1 and -2 for its ends."""
+    """Return the offset of each partition, with -1 and -2 for its bounds."""
     if limit is Edge.EARLIEST:
         return dict.fromkeys(partitions, EARLIEST)
     if limit is Edge.LATEST:
@@ -75,7 +74,8 @@ def _wanted(
     for partition, offset in reader.at_times(times).items():
         if offset is None and not limit.else_latest:
             raise OptionError(
-                f"{partition} has no record of the time {times[partition]} or later to start at; to start at the end "
+                f"{partition} has no record of the time {times[partition]} or later to start at; to start "
+                "at the end "
                 "there, set startingOffsetsByTimestampStrategy to latest"
             )
         results[partition] = LATEST if offset is None else offset
@@ -85,27 +85,28 @@ def _wanted(
 def _check_complete(
     option: str, given: Iterable[TopicPartition], partitions: Iterable[TopicPartition]
 ) -> None:
-    told, there = set(given), set(partitions)
-    if told != there:
+    named, there = set(given), set(partitions)
+    if named != there:
         raise OptionError(
             f"option {option} must name every partition, with -1 for latest or -2 for earliest where you do "
-            f"not care: it names {listed(told)}, and there are {listed(there)}"
+            f"not care: it names {listed(named)}, and there are {listed(there)}"
         )
 
 
 def batch_ranges(options: SourceOptions, reader: OffsetReader) -> list[OffsetRange]:
-    """What a batch query reads, as it is when it is planned."""
+    """Return what a batch query reads, when it is planned."""
     partitions = reader.partitions()
     if not partitions:
         return []
     start = resolve(options.starting, reader, partitions, is_start=True)
     end = resolve(options.ending, reader, partitions, is_start=False)
     for partition, offset in start.offsets.items():
-        # Ends that nobody named are no contradiction.
+        # Bounds that were not named explicitly cannot contradict.
         is_named = partition not in end.at_latest and partition not in start.at_earliest
         if is_named and offset > end.offsets[partition]:
             raise OptionError(
-                f"the start offset {offset} of {partition} is greater than its end offset {end.offsets[partition]}"
+                f"the start offset {offset} of {partition} is greater than its end offset "
+                f"{end.offsets[partition]}"
             )
     ends = _within_reach(options, reader, start, end)
     return [
@@ -115,7 +116,7 @@ def batch_ranges(options: SourceOptions, reader: OffsetReader) -> list[OffsetRan
 
 
 def _within_reach(options: SourceOptions, reader: OffsetReader, start: Place, end: Place) -> PartitionOffsets:
-    """Offsets past the end of a partition are told now, not when a task has waited for them in vain."""
+    """Report offsets past the end of a partition now, not after a task has waited for them in vain."""
     named = [partition for partition in end.offsets if partition not in end.at_latest]
     beyond_start = [partition for partition in start.offsets if partition not in start.at_earliest]
     if not named and not beyond_start:
@@ -139,18 +140,18 @@ def _within_reach(options: SourceOptions, reader: OffsetReader, start: Place, en
 def stream_ranges(
     start: PartitionOffsets, end: PartitionOffsets, reader: OffsetReader, report: LossReport
 ) -> list[OffsetRange]:
-    """What a micro-batch reads; partitions may have come and gone since the last one."""
+    """Return what a micro-batch reads; partitions may have been added or deleted since the last one."""
     new = end.keys() - start.keys()
     there = reader.partitions() if new else set()
     first = reader.earliest(new & there)
     if new - there:
-        report.lost(f"{listed(new - there)} cannot be found any more, so where they begin is not known")
+        report.lost(f"{listed(new - there)} can no longer be found, so their beginning is not known")
     for partition, offset in sorted(first.items()):
         if offset:
             report.lost(f"the new partition {partition} begins at offset {offset}, not at 0")
     removed = start.keys() - end.keys()
     if removed:
-        report.lost(f"{listed(removed)} are gone")
+        report.lost(f"{listed(removed)} were deleted")
     ranges = []
     for partition, until in sorted(end.items()):
         begin = start.get(partition, first.get(partition))

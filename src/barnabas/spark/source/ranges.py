@@ -1,8 +1,4 @@
-"""Which offsets one task reads.
-
-What lives here: cutting what is to be read into tasks, and sharing out a limit, as Spark's own connector
-does.  What may not: asking a broker.
-"""
+"""Dividing offset ranges into tasks, and limits among partitions, as Spark's own connector does."""
 
 from __future__ import annotations
 
@@ -18,47 +14,48 @@ from barnabas.spark.source.offsets import PartitionOffsets
 class OffsetRange:
     """From `start` up to, but not including, `end`.
 
-    `from_earliest`: the start was asked for as the beginning of the partition, so if that has moved since,
-    reading begins where the partition begins now and nothing was lost.
+    `from_earliest`: the start was requested as the beginning of the partition, so if that has moved since,
+    reading starts at the current beginning and nothing was lost.
     """
 
-    where: TopicPartition
+    topic_partition: TopicPartition
     start: int
     end: int
     from_earliest: bool = False
 
     @property
     def size(self) -> int:
-        """How many records at most: compaction and transactions leave gaps."""
+        """The maximum number of records: compaction and transactions leave gaps."""
         return self.end - self.start
 
 
 def cut(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """A task for each partition that has something to read; more if the options ask for that."""
+    """Create a task per partition with records; more if the options require it."""
     found = sorted(
-        (offset_range for offset_range in ranges if offset_range.size > 0), key=lambda one: one.where
+        (offset_range for offset_range in ranges if offset_range.size > 0),
+        key=lambda each: each.topic_partition,
     )
     if max_records is not None:
-        found = [part for one in found for part in _divide(one, math.ceil(one.size / max_records))]
+        found = [part for large in found for part in _divide(large, math.ceil(large.size / max_records))]
     if min_partitions is None or len(found) >= min_partitions:
         return found
-    total = sum(one.size for one in found)
-    # Small ones stay whole; the large ones share the rest of the tasks by their size.
-    whole = [one for one in found if _share(one.size, total, min_partitions) == 1]
-    whole_partitions = {one.where for one in whole}
-    rest_total = total - sum(one.size for one in whole)
+    total = sum(offset_range.size for offset_range in found)
+    # Small ranges stay whole; the large ones share the remaining tasks by size.
+    whole = [offset_range for offset_range in found if _share(offset_range.size, total, min_partitions) == 1]
+    whole_partitions = {offset_range.topic_partition for offset_range in whole}
+    rest_total = total - sum(offset_range.size for offset_range in whole)
     rest_tasks = max(min_partitions - len(whole), 1)
     divided: list[OffsetRange] = []
-    for one in found:
-        is_whole = one.where in whole_partitions
-        divided += _divide(one, 1 if is_whole else _share(one.size, rest_total, rest_tasks))
+    for offset_range in found:
+        is_whole = offset_range.topic_partition in whole_partitions
+        divided += _divide(offset_range, 1 if is_whole else _share(offset_range.size, rest_total, rest_tasks))
     return [offset_range for offset_range in divided if offset_range.size > 0]
 
 
 def _share(size: int, total: int, tasks: int) -> int:
-    # Halves go up, as in Java.
+    # Rounded half up, as in Java.
     return max(math.floor(size / total * tasks + 0.5), 1)
 
 
@@ -79,9 +76,9 @@ def _divide(offset_range: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def share_limit(limit: int, start: Mapping[TopicPartition, int], end: PartitionOffsets) -> PartitionOffsets:
-    """The end of a batch of about `limit` records: every partition gives by what it has.
+    """Return the end of a batch of about `limit` records, shared in proportion to what each partition has.
 
-    `start` has every partition whose beginning is known; others go to their end.
+    `start` has every partition whose beginning is known; others are read to their end.
     """
     sizes = {partition: end[partition] - start[partition] for partition in end if partition in start}
     sizes = {partition: size for partition, size in sizes.items() if size > 0}

@@ -1,7 +1,5 @@
-"""Batches of records as Arrow batches with the columns of Spark's own Kafka connector.
-
-What lives here: the schema, which columns are wanted, and making them without an object for each record.
-What may not: fetching.
+"""Record batches as Arrow batches with the columns of Spark's own Kafka connector, without an object per
+record.
 """
 
 from __future__ import annotations
@@ -49,9 +47,9 @@ SCHEMA = StructType(
         StructField("timestampType", IntegerType()),
     ]
 )
-# Stored bytes that become one Arrow batch: large enough to be worth it, small enough to stay in a cache.
+# Stored bytes per Arrow batch: large enough to be efficient, small enough for the CPU cache.
 GROUP_BYTES = 2 << 20
-# Spark counts microseconds in 64 bits.
+# Spark has 64-bit microseconds.
 MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 
@@ -60,7 +58,7 @@ def schema_with(headers: bool) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """A schema given by the user chooses columns; it cannot change what they are."""
+    """A schema given by the user selects columns; it cannot change their types."""
     known = {field.name: field for field in (*SCHEMA.fields, HEADERS)}
     for field in schema.fields:
         found = known.get(field.name)
@@ -77,11 +75,11 @@ def check_schema(schema: StructType) -> None:
 
 
 class Rows:
-    """Makes the wanted columns of one partition's records."""
+    """Creates the wanted columns of one partition's records."""
 
-    def __init__(self, schema: StructType, where: TopicPartition) -> None:
+    def __init__(self, schema: StructType, topic_partition: TopicPartition) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._where = where
+        self._topic_partition = topic_partition
         makers: Mapping[str, Callable[[_Group], Any]] = {
             "key": _Group.keys,
             "value": _Group.values,
@@ -95,30 +93,30 @@ class Rows:
         self._makers = [makers[field.name] for field in schema.fields]
 
     def of(
-        self, chunk: CompletedFetch, start: int, end: int, not_before_ms: int | None = None
+        self, completed: CompletedFetch, start: int, end: int, not_before_ms: int | None = None
     ) -> Iterator[Any]:
-        """The visible records of a chunk from offset `start` up to `end`.
+        """Yield the visible records of a completed fetch from offset `start` up to `end`.
 
-        Batches that are older than `not_before_ms` as a whole may be left out.
+        Batches that are entirely older than `not_before_ms` may be skipped.
         """
-        # A batch is sent whole, also when what was asked for begins within it.
-        start = max(start, chunk.first_offset)
-        for batches, columns in _decoded(_groups(chunk, end, not_before_ms)):
+        # A batch is fetched whole, even if the range begins within it.
+        start = max(start, completed.first_offset)
+        for batches, columns in _decoded(_groups(completed, end, not_before_ms)):
             first, last = 0, len(columns)
             if batches[0].base_offset < start:
                 first = bisect_left(columns.offsets, start)
             if batches[-1].last_offset >= end:
                 last = bisect_left(columns.offsets, end)
             if first < last:
-                group = _Group(self._schema, self._where, batches, columns, first, last - first)
+                group = _Group(self._schema, self._topic_partition, batches, columns, first, last - first)
                 arrays = [make(group) for make in self._makers]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _groups(chunk: CompletedFetch, end: int, not_before_ms: int | None) -> Iterator[list[BatchView]]:
+def _groups(completed: CompletedFetch, end: int, not_before_ms: int | None) -> Iterator[list[BatchView]]:
     group: list[BatchView] = []
     size = 0
-    while (batch := chunk.next_batch()) is not None:
+    while (batch := completed.next_batch()) is not None:
         if isinstance(batch, OldBatch):
             batch = up_converted(batch)
         if batch.base_offset >= end:
@@ -144,25 +142,25 @@ def _decoded(groups: Iterator[list[BatchView]]) -> Iterator[tuple[list[BatchView
         except KafkaError as error:
             if error.code != ErrorCode.MESSAGE_TOO_LARGE or len(batches) == 1:
                 raise
-        # Together they decompress to more than may be; each of them need not.
+        # Together they exceed the decompression limit; each of them need not.
         for batch in batches:
             yield [batch], columns_of([batch])
 
 
 class _Group:
-    """Rows `first` and on of some batches, column by column."""
+    """Rows from `first` on of some batches, column by column."""
 
     def __init__(
         self,
         schema: Any,
-        where: TopicPartition,
+        topic_partition: TopicPartition,
         batches: list[BatchView],
         columns: Columns,
         first: int,
         count: int,
     ) -> None:
         self._schema = schema
-        self._where = where
+        self._topic_partition = topic_partition
         self._batches = batches
         self._columns = columns
         self._first = first
@@ -179,10 +177,10 @@ class _Group:
         return binary_array(columns.payload, columns.vectors, of_keys, self._first, self._count)
 
     def topics(self) -> Any:
-        return pa.repeat(self._where.topic, self._count)
+        return pa.repeat(self._topic_partition.topic, self._count)
 
     def partitions(self) -> Any:
-        return pa.repeat(pa.scalar(self._where.partition, pa.int32()), self._count)
+        return pa.repeat(pa.scalar(self._topic_partition.partition, pa.int32()), self._count)
 
     def offsets(self) -> Any:
         return pa.array(self._numbers(self._columns.offsets))
@@ -193,8 +191,9 @@ class _Group:
             row = int(np.argmax(np.abs(times) > MAX_TIMESTAMP_MS))
             offset = int(self._columns.offsets[self._first + row])
             raise ValueError(
-                f"the record at offset {offset} of {self._where} has the time {times[row]} ms, which Spark "
-                "cannot hold; leave the column timestamp out by schema(), or start after this offset"
+                f"the record at offset {offset} of {self._topic_partition} has the timestamp {times[row]} "
+                "ms, which Spark "
+                "cannot represent; leave the column timestamp out by schema(), or start after this offset"
             )
         return pa.Array.from_buffers(
             pa.timestamp("us", tz="UTC"), self._count, [None, pa.py_buffer(times * 1000)]
@@ -206,21 +205,21 @@ class _Group:
             return pa.repeat(pa.scalar(int(kinds.pop()), pa.int32()), self._count)
         each = [int(batch.timestamp_type) for batch in self._batches]
         counts = [batch.record_count for batch in self._batches]
-        told = np.repeat(np.array(each, np.int32), counts)
-        return pa.array(told[self._first : self._first + self._count])
+        types = np.repeat(np.array(each, np.int32), counts)
+        return pa.array(types[self._first : self._first + self._count])
 
     def headers(self) -> Any:
-        """Null for a record without any, as Spark's own connector has it."""
+        """Null for a record without headers, as in Spark's own connector."""
         kind = self._schema.field("headers").type
         columns = self._columns
         starts = np.frombuffer(columns.header_starts, np.int32)[self._first : self._first + self._count]
         counts = np.frombuffer(columns.payload, np.uint8)[starts]
         if not counts.any():
             return pa.nulls(self._count, kind)
-        told: list[list[dict[str, Any]] | None] = [None] * self._count
+        rows: list[list[dict[str, Any]] | None] = [None] * self._count
         for row in np.flatnonzero(counts).tolist():
-            told[row] = [{"key": key, "value": value} for key, value in columns.headers(self._first + row)]
-        return pa.array(told, kind)
+            rows[row] = [{"key": key, "value": value} for key, value in columns.headers(self._first + row)]
+        return pa.array(rows, kind)
 
     def _numbers(self, view: memoryview) -> Any:
         return np.frombuffer(view, np.int64)[self._first : self._first + self._count]

@@ -1,8 +1,4 @@
-"""Streams: `spark.readStream.format("barnabas")`.
-
-What lives here: what Spark calls from micro-batch to micro-batch, in one process for the life of a query.
-What may not: how ranges are found (planning) and read (fetching, rows).
-"""
+"""Streams: `spark.readStream.format("barnabas")`, in one process for the life of a query."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ from barnabas.spark.source.task import RangePartition, read_range
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on from where the checkpoint says."""
+    """Continues from the checkpoint."""
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
@@ -39,19 +35,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._report = LossReport(options.fail_on_data_loss)
         self._reader: OffsetReader | None = None
         self._latest: PartitionOffsets | None = None
-        # The start of a query that has no checkpoint yet, if it depends on when it is asked for.
+        # The start of a query without a checkpoint, if it depends on the time of the request.
         self._moving_start: OffsetJson | None = None
-        self._is_start_told = False
+        self._is_start_reported = False
         self._initial: OffsetJson | None = None
         self._committed: PartitionOffsets | None = None
         self._is_available_now = False
         self._target: PartitionOffsets | None = None
         self._last_trigger_ms = 0
 
-    # -------------------------------------------------------------------------------- which offsets are next
+    # ------------------------------------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
-        reader = self._asking()
+        reader = self._offsets_reader()
         place = resolve(self._options.starting, reader, reader.partitions(), is_start=True)
         found = to_json(place.offsets)
         self._initial = found
@@ -71,23 +67,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
         begin = from_checkpoint(start)
         if start != self._initial:
-            # What comes after an offset is asked for when all before it is done; after the last batch of a
-            # query that ends by itself, this is the only word of it.
-            self._tell_progress(begin)
+            # The offset after a batch is requested when the batch is done; after the last batch of a query
+            # that ends by itself, this is the only notification.
+            self._commit_progress(begin)
         self._latest = self._ends(begin)
-        if start == self._moving_start and not self._is_start_told:
+        if start == self._moving_start and not self._is_start_reported:
             # Spark keeps no start in its checkpoint, only the end of each batch.  So that a restart knows
             # where "latest" was, the first batch is empty and ends there.
-            self._is_start_told = True
+            self._is_start_reported = True
             return self._moving_start
-        self._is_start_told = True
+        self._is_start_reported = True
         if isinstance(limit, ReadAllAvailable):
             return to_json(self._latest)
         if self._is_too_early(begin, self._latest):
             return to_json(begin)
         if isinstance(limit, ReadMaxRows):
             new = self._latest.keys() - begin.keys()
-            known = {**begin, **self._asking().earliest(new)}
+            known = {**begin, **self._offsets_reader().earliest(new)}
             return to_json(share_limit(limit.max_rows, known, self._latest))
         return to_json(self._latest)
 
@@ -97,14 +93,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, begin: PartitionOffsets) -> PartitionOffsets:
         if self._target is not None:
             return self._target
-        reader = self._asking()
+        reader = self._offsets_reader()
         found = reader.latest(reader.partitions(), begin)
         if self._is_available_now:
             self._target = found
         return found
 
     def _is_too_early(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
-        """Whether minOffsetsPerTrigger says to wait, but not longer than maxTriggerDelay."""
+        """Whether minOffsetsPerTrigger requires waiting, but not longer than maxTriggerDelay."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._is_available_now:
             return False
@@ -118,27 +114,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger_ms = now_ms
         return False
 
-    # ----------------------------------------------------------------------------------------- their records
+    # ------------------------------------------------------------------------------------------------ records
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, until = from_checkpoint(start), from_checkpoint(end)
-        if start == self._moving_start and not self._is_start_told:
-            # The empty first batch is tried again after a restart, and "latest" has moved on meanwhile.
+        if start == self._moving_start and not self._is_start_reported:
+            # The empty first batch is repeated after a restart, and "latest" has moved meanwhile.
             return []
-        ranges = stream_ranges(begin, until, self._asking(), self._report)
+        ranges = stream_ranges(begin, until, self._offsets_reader(), self._report)
         wanted = cut(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(one) for one in wanted]
+        return [RangePartition(offset_range) for offset_range in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._schema, self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._tell_progress(from_checkpoint(end))
+        self._commit_progress(from_checkpoint(end))
 
-    def _tell_progress(self, offsets: PartitionOffsets) -> None:
-        """To the group, once for each batch."""
+    def _commit_progress(self, offsets: PartitionOffsets) -> None:
+        """Commit to the group, once per batch."""
         if self._options.group_id is not None and offsets != self._committed:
-            self._asking().commit(offsets)
+            self._offsets_reader().commit(offsets)
             self._committed = offsets
 
     def stop(self) -> None:
@@ -146,11 +142,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._reader.close()
             self._reader = None
 
-    def _asking(self) -> OffsetReader:
+    def _offsets_reader(self) -> OffsetReader:
         if self._reader is None:
             self._reader = OffsetReader(self._options)
         return self._reader
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks get the reader by pickle, and need none of its connections."""
+        """Tasks receive the reader by pickle, and need none of its connections."""
         return {**self.__dict__, "_reader": None}

@@ -1,4 +1,4 @@
-"""What runs in a task: one range of offsets, as Arrow batches."""
+"""The code of a task: one range of offsets, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from barnabas.batch.faults import CorruptBatch
-from barnabas.spark.source.fetching import chunks
+from barnabas.spark.source.fetching import completed_fetches
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.options import SourceOptions
 from barnabas.spark.source.ranges import OffsetRange
@@ -17,30 +17,31 @@ from barnabas.spark.worker_process import settle
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The input of one task."""
 
     def __init__(self, wanted: OffsetRange, not_before_ms: int | None = None) -> None:
-        super().__init__((str(wanted.where), wanted.start, wanted.end))
+        super().__init__((str(wanted.topic_partition), wanted.start, wanted.end))
         self.wanted = wanted
         self.not_before_ms = not_before_ms
 
 
 def read_range(schema: StructType, options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
-    """The rows of a task."""
-    # Spark makes up an empty partition where there is nothing to read.
+    """Yield the rows of a task."""
+    # Spark creates an empty partition if there is nothing to read.
     if isinstance(partition, RangePartition):
         from barnabas.spark.source.rows import Rows
 
         settle()
         wanted = partition.wanted
-        rows = Rows(schema, wanted.where)
+        rows = Rows(schema, wanted.topic_partition)
         report = LossReport(options.fail_on_data_loss)
         try:
-            for chunk in chunks(options.client, wanted, options.poll_timeout_ms, report):
-                yield from rows.of(chunk, wanted.start, wanted.end, partition.not_before_ms)
+            for completed in completed_fetches(options.client, wanted, options.poll_timeout_ms, report):
+                yield from rows.of(completed, wanted.start, wanted.end, partition.not_before_ms)
         except CorruptBatch as error:
             raise CorruptBatch(
-                f"{wanted.where} cannot be decoded: {error.message}; to go on, start after it by "
+                f"{wanted.topic_partition} cannot be decoded: {error.message}; to continue, start after it "
+                "by "
                 "startingOffsets",
                 error.code,
             ) from error

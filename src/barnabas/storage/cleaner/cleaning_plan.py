@@ -119,7 +119,7 @@ def group_segments(
     total = offset_index = time_index = 0
     for index, segment in enumerate(segments):
         last = segments[index + 1].base_offset if index + 1 < len(segments) else first_uncleanable_offset
-        offsets, times = _bytes_of(segment.offsets()), _bytes_of(segment.times())
+        offsets, times = _bytes_of(segment.indexes.offsets()), _bytes_of(segment.indexes.times())
         fits = (
             bool(groups)
             and total + segment.size <= max_bytes

@@ -178,7 +178,7 @@ class CleaningRound:
             cleaned.become_inactive()
             yield from self._sync_segment(cleaned)
             # Retention and the next cleaning go by the age of the records, not of the rewriting.
-            cleaned.set_modified_ms(group[-1].modified_ms)
+            cleaned.files.set_modified_ms(group[-1].files.modified_ms)
         except BaseException:
             with contextlib.suppress(OSError):
                 cleaned.delete()
@@ -197,7 +197,7 @@ class CleaningRound:
 
     def _swap(self, cleaned: Segment, group: Sequence[Segment]) -> Iterator[int]:
         log = self.target.log
-        swap = log.swap_segments([cleaned], group)
+        swap = log.local.swap_segments([cleaned], group)
         sync_folder = partial(log.disk.sync_folder, log.folder)
         self.is_swapping = True
         try:

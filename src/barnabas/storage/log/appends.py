@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.batch.check import CheckRules, Origin, check_batch
+from barnabas.batch.check import NOT_EXAMINED, AppendOrigin, CheckRules, Examination, check_batch
 from barnabas.batch.compression import Codec
 from barnabas.batch.records import NO_TIMESTAMP, TimestampType
-from barnabas.batch.view import BatchView, CorruptBatch, batch_size, batches, patch_offsets
+from barnabas.batch.view import BatchHeader, BatchView, CorruptBatch, batch_size, batches, patch_offsets
 from barnabas.runtime.disk.disk import Buffer
 from barnabas.storage.log.log_options import LogOptions
-from barnabas.storage.producers.producer_append import AppendOrigin
-from barnabas.storage.segment.batch_headers import BatchHeader, crc_ok, header_at
+from barnabas.storage.segment.batch_headers import crc_ok, header_at
 
 logger = logging.getLogger(__name__)
 
-_CHECKED_AS = {AppendOrigin.CLIENT: Origin.CLIENT, AppendOrigin.COORDINATOR: Origin.COORDINATOR}
 _CODECS = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -93,16 +91,22 @@ def prepare_leader(
     origin: AppendOrigin,
     rules: CheckRules,
     now_ms: int,
+    known: Examination = NOT_EXAMINED,
 ) -> Prepared | None:
-    """Check, and give the batches the next offsets, in the caller's own buffer where that is possible."""
+    """Check, and give the batches the next offsets, in the caller's own buffer where that is possible.
+
+    `known` is what was already found out about the one batch in the buffer.
+    """
     headers: list[BatchHeader] = []
     parts: list[bytearray | memoryview] = []
     position = 0
     for view in _views(buffer):
-        checked = check_batch(view, rules, now_ms=now_ms, origin=_CHECKED_AS[origin]).view
-        part = _writable(checked)
+        header = view
+        if not known.is_plain:
+            header = check_batch(view, rules, now_ms=now_ms, origin=origin, known=known).view
+        part = _writable(header)
         patch_offsets(part, 0, first_offset, leader_epoch)
-        header = BatchHeader(position, part, 0)
+        header.place(position, first_offset, leader_epoch)
         first_offset = header.last_offset + 1
         position += header.size
         headers.append(header)

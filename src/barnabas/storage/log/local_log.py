@@ -1,7 +1,8 @@
 """The files of a log in service: its segments, how they are rolled, flushed, retired, replaced and closed.
 
 What lives here: everything that a log does to its folder but reading, appending and cutting.  What may not:
-what the batches mean (log.py builds that on top of this).
+the log's offsets and what the batches mean (log.py, which has one of these): where the log ends is told with
+each call.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from barnabas.storage.segment.segment import Segment
 
 
 class LocalLog:
-    """The part of a log that is about files."""
+    """The files of one log: what is there, and what of it is on stable storage.
+
+    The snapshots of the producers and the leader epochs are files too: they are written by their owners, when
+    it is time to.
+    """
 
     def __init__(
         self, disk: Disk, clock: Clock, random: Random, folder: str, options: LogOptions, loaded: LoadedLog
@@ -31,21 +36,15 @@ class LocalLog:
         self.clock = clock
         self.folder = folder
         self.name = folder.rpartition("/")[2]
-        self.topic, self.partition = log_files.parse_folder(self.name)
         self.options = options
         self.segments = loaded.segments
-        self.producers = loaded.producers
-        self.epochs = loaded.epochs
-        self.end_offset = loaded.end_offset
-        # Where the next batch begins beyond this offset, no offset may be missing before it: one that is was
-        # lost.  Before it compaction has been, or may have been.  It is raised, lastingly, before a gap is
-        # made (`gap-offset-checkpoint`): the topic's policy of today says nothing about yesterday's gaps.
-        self.gaps_end = loaded.gaps_end
+        self.reader = LogReader(self.segments)
+        self._producers = loaded.producers
+        self._epochs = loaded.epochs
         self.recovery_point = max(loaded.recovery_point, loaded.log_start_offset)
         self.last_flush_ms = clock.wall_ms()
         self.is_closed = False
         self._random = random
-        self._reader = LogReader(self.segments)
         self._file_deletions: list[FileDeletion] = []
         # Names of snapshots, and segments that were closed and whose files no flush has synced as a whole.
         self._unsynced_snapshots = list(loaded.unsynced_snapshots)
@@ -65,10 +64,21 @@ class LocalLog:
     def active(self) -> Segment:
         return self.segments.last
 
-    @property
-    def size(self) -> int:
-        """Bytes of all batches."""
-        return self.segments.size
+    def begin_anew(self, base_offset: int, *, sync: bool) -> None:
+        """All segments were retired: an empty one at this offset."""
+        self.segments.add(self._new_segment(base_offset))
+        if sync:
+            self.disk.sync_folder(self.folder)
+
+    def note_new_name(self) -> None:
+        """A file may have been made here by somebody else."""
+        self._names_made += 1
+
+    def cut_back(self, offset: int) -> None:
+        """The log ends at this offset now: places in it are no longer what they were, nor are flushes."""
+        self.reader.forget()
+        self._cuts += 1
+        self.recovery_point = min(self.recovery_point, offset)
 
     def _new_segment(self, base_offset: int) -> Segment:
         self._names_made += 1
@@ -83,13 +93,8 @@ class LocalLog:
 
     # Rolling and flushing
 
-    def roll(self) -> Segment:
-        """Begin a new segment at the end offset; an empty active one serves as it is."""
-        with failing(self.folder, "rolling"):
-            return self._roll(self.end_offset)
-
-    def _roll(self, expected_offset: int) -> Segment:
-        base_offset = max(expected_offset, self.end_offset)
+    def roll(self, base_offset: int) -> Segment:
+        """Begin a new segment at an offset; an empty active one serves as it is."""
         active = self.active
         if active.size == 0 and active.base_offset == base_offset:
             active.grow_indexes()
@@ -104,36 +109,32 @@ class LocalLog:
         self.segments.reading(active)
         self._let_go_unless_active()
         # The snapshot before a segment spares recovery all that lies before it.
-        self.producers.end_offset = base_offset
-        snapshot = self.producers.take_snapshot(sync=False)
+        self._producers.end_offset = base_offset
+        snapshot = self._producers.take_snapshot(sync=False)
         if snapshot is not None:
             self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
         return segment
 
-    def flush_wanted(self) -> int | None:
+    def flush_wanted(self, end_offset: int) -> int | None:
         """Up to which offset a flush is due: by flush.messages, flush.ms, or a segment that was rolled."""
-        unflushed = self.end_offset - self.recovery_point
+        unflushed = end_offset - self.recovery_point
         if unflushed > 0:
             waited_ms = self.clock.wall_ms() - self.last_flush_ms
             if unflushed >= self.options.flush_messages or waited_ms >= self.options.flush_ms:
-                return self.end_offset
+                return end_offset
         return self.active.base_offset if self.is_closed_part_unflushed else None
 
     @property
     def is_closed_part_unflushed(self) -> bool:
         """Whether a segment was rolled that has not been brought to stable storage as a whole."""
-        return self.recovery_point < self.active.base_offset or bool(self._unsynced_segments)
+        return self.recovery_point < self.segments.last.base_offset or bool(self._unsynced_segments)
 
-    def should_flush(self) -> bool:
-        return self.flush_wanted() is not None
-
-    def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
-        """What to sync for safety up to this offset (all by default); None if there is nothing.
+    def plan_flush(self, up_to: int) -> FlushPlan | None:
+        """What to sync for safety up to this offset; None if there is nothing.
 
         Here, on the log's thread, waiting index entries of closed segments are written and handles opened;
         `plan.run()` may then go on anywhere, `flushed(plan)` here again, and at last `plan.close()`.
         """
-        up_to = self.end_offset if up_to is None else min(up_to, self.end_offset)
         segments = self.segments.between(self.recovery_point, up_to) if up_to > self.recovery_point else []
         self._unsynced_segments = closed = [
             segment
@@ -171,7 +172,7 @@ class LocalLog:
             folders,
             covers,
             self._names_made,
-            self.epochs.plan_write(),
+            self._epochs.plan_write(),
         )
 
     def _paths_to_sync(self, segment: Segment) -> list[str]:
@@ -222,7 +223,7 @@ class LocalLog:
             return
         covers = plan.covers
         if plan.epochs is not None:
-            self.epochs.written(plan.epochs.entries)
+            self._epochs.written(plan.epochs.entries)
         records = plan.take_records()
         if records is not None:
             self._keep_open(records)
@@ -234,16 +235,6 @@ class LocalLog:
             self.recovery_point = plan.up_to
             self.last_flush_ms = self.clock.wall_ms()
             self._is_new = False
-
-    def flush(self, up_to: int | None = None) -> None:
-        """All three steps at once."""
-        plan = self.plan_flush(up_to)
-        if plan is not None:
-            try:
-                plan.run()
-                self.flushed(plan)
-            finally:
-                plan.close()
 
     # Retiring and replacing segments
 
@@ -268,7 +259,7 @@ class LocalLog:
             )
             for segment in reversed(ordered):
                 segment.change_suffix(log_files.SWAP)
-            self._reader.forget()
+            self.reader.forget()
             for segment in going:
                 self.segments.remove(segment)
             for segment in ordered:
@@ -285,9 +276,9 @@ class LocalLog:
             yield
             self._delete_later(names)
 
-    def _retire(self, segments: Sequence[Segment]) -> None:
+    def retire(self, segments: Sequence[Segment]) -> None:
         """Out of service, renamed, to be removed later."""
-        self._reader.forget()
+        self.reader.forget()
         names = []
         for segment in segments:
             self.segments.remove(segment)
@@ -303,7 +294,7 @@ class LocalLog:
             for kind in log_files.SEGMENT_FILES
         ]
         if with_snapshot:
-            snapshot = self.producers.mark_snapshot_deleted(segment.base_offset)
+            snapshot = self._producers.mark_snapshot_deleted(segment.base_offset)
             if snapshot is not None:
                 names.append(snapshot)
         return names
@@ -330,11 +321,11 @@ class LocalLog:
                 self.disk.sync_folder(parent)
         # A flush that is planned finds no folder to sync any more.
         self._cuts += 1
-        self.folder = self.producers.folder = folder
+        self.folder = self._producers.folder = folder
         self.name = name
         for segment in self.segments:
             segment.move_to(folder)
-        self.epochs.moved_to(folder)
+        self._epochs.moved_to(folder)
 
     def close(self, *, sync: bool = True) -> None:
         """Clean: a snapshot of the producers at the end offset, indexes trimmed.  Flush before this.
@@ -346,17 +337,17 @@ class LocalLog:
         self.is_closed = True
         with failing(self.folder, "closing"):
             self._keep_open(None)
-            self.producers.take_snapshot(sync=sync)
-            self.epochs.write_out(sync=sync)
+            self._producers.take_snapshot(sync=sync)
+            self._epochs.write_out(sync=sync)
             for segment in self.segments:
                 segment.close(sync=sync)
             if sync:
                 # No flush has: a clean stop is marked next, and what a power loss brought back would count.
                 OpenFiles(self.disk, [self.active.path(kind) for kind in log_files.INDEXES]).sync()
 
-    def all_synced(self) -> None:
+    def all_synced(self, end_offset: int) -> None:
         """Whatever was written to the log's folder is safe."""
-        self.recovery_point = self.end_offset
+        self.recovery_point = end_offset
         self._unsynced_segments.clear()
 
     def abandon(self) -> None:

@@ -1,8 +1,9 @@
 """A partition's log: appending to it, reading from it, cutting it.
 
-What lives here: the offsets of a log (start, stable, high watermark, end) and how each operation moves them.
-What may not: its files (local_log.py), what a buffer must look like (appending.py), how a folder is brought
-into shape (recovery.py), and leadership, followers and the ISR (replica/).
+What lives here: the offsets of a log (start, stable, high watermark, end) and how each operation moves them,
+and its producers and leader epochs with them.  What may not: its files (local_log.py), what a buffer must
+look like (appending.py), how a folder is brought into shape (recovery.py), and leadership, followers and the
+ISR (replica/).
 
 A log is used by one thread.  A flush may run on another: see `plan_flush`.  An OSError that cannot be undone
 becomes a StorageFailure, after which the directory is not to be used.
@@ -15,43 +16,61 @@ import logging
 from collections.abc import Callable, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.view import BatchHeader
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.random import Random
+from barnabas.storage.careful_append import append_prepared
 from barnabas.storage.failure import StorageFailure, failing
 from barnabas.storage.log import log_files
-from barnabas.storage.log.appends import AppendResult, Prepared, prepare_as_is, prepare_leader, rules_of
+from barnabas.storage.log.appends import AppendResult, prepare_as_is, prepare_leader, rules_of
+from barnabas.storage.log.deferred_work import FileDeletion, FlushPlan
 from barnabas.storage.log.leader_epochs import EpochEnd
 from barnabas.storage.log.local_log import LocalLog, jitter_ms
 from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.log_reader import ReadResult, TimestampAndOffset
 from barnabas.storage.log.plain_append import append_plain, plain_rules
 from barnabas.storage.log.recovery import LoadedLog, LogLoader
-from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
-from barnabas.storage.producers.producer_replay import ProducerChanges, check_append, rebuild_producers
+from barnabas.storage.producers.producer_append import AppendOrigin, Verification
+from barnabas.storage.producers.producer_replay import rebuild_producers
 from barnabas.storage.progress import Watch, unwatched
-from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 
 
-class Log(LocalLog):
-    """One partition's log in one folder."""
+class Log:
+    """One partition's log in one folder (Apache Kafka's UnifiedLog).
+
+    `local` are its files, `segments` the batches in them, `producers` and `epochs` what is known of who wrote
+    them.
+    """
 
     def __init__(
         self, disk: Disk, clock: Clock, random: Random, folder: str, options: LogOptions, loaded: LoadedLog
     ) -> None:
-        super().__init__(disk, clock, random, folder, options, loaded)
+        self.disk = disk
+        self.clock = clock
+        self.local = LocalLog(disk, clock, random, folder, options, loaded)
+        self.topic, self.partition = log_files.parse_folder(self.local.name)
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
+        self._reader = self.local.reader
+        self.end_offset = loaded.end_offset
         self.log_start_offset = loaded.log_start_offset
         self.high_watermark = self.log_start_offset
         self.first_unstable_offset: int | None = None
+        # Where the next batch begins beyond this offset, no offset may be missing before it: one that is was
+        # lost.  Before it compaction has been, or may have been.  It is raised, lastingly, before a gap is
+        # made (`gap-offset-checkpoint`): the topic's policy of today says nothing about yesterday's gaps.
+        self.gaps_end = loaded.gaps_end
         # Called when `gaps_end` has been raised and must be written down before the log goes on.
         self.on_gap: Callable[[Log], None] = _not_noted
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
-        self._find_first_unstable()
+        self.find_first_unstable()
 
     @classmethod
     def open(
@@ -101,8 +120,8 @@ class Log(LocalLog):
 
     def set_options(self, options: LogOptions) -> None:
         """The topic's configuration has changed."""
-        self.options = options
-        self.active.limits = None
+        self.local.options = options
+        self.segments.last.limits = None
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
 
@@ -121,16 +140,17 @@ class Log(LocalLog):
         The buffer is patched in place where it can be.
         """
         now_ms = self.clock.wall_ms()
-        if origin is not AppendOrigin.RAFT_LEADER:
-            result = append_plain(self, buffer, leader_epoch, now_ms)
-            if result is not None:
-                return result
         if origin is AppendOrigin.RAFT_LEADER:
             limit = self.options.max_message_bytes
             prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, limit)
         else:
-            prepared = prepare_leader(buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms)
-        return self._append(prepared, origin, verification, now_ms)
+            found = append_plain(self, buffer, leader_epoch, now_ms)
+            if isinstance(found, AppendResult):
+                return found
+            prepared = prepare_leader(
+                buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms, found
+            )
+        return append_prepared(self, prepared, origin, verification, now_ms)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
         """Write batches as the leader of this epoch sent them; a batch cut short at the end is left out."""
@@ -138,7 +158,7 @@ class Log(LocalLog):
         prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, None)
         if prepared is not None:
             self._note_gaps(prepared.headers)
-        return self._append(prepared, origin, None, self.clock.wall_ms())
+        return append_prepared(self, prepared, origin, None, self.clock.wall_ms())
 
     def _note_gaps(self, headers: Sequence[BatchHeader]) -> None:
         """A compacted leader's batches do not follow each other: from the first gap on any may be missing."""
@@ -149,83 +169,6 @@ class Log(LocalLog):
                 self.on_gap(self)
                 return
             following = header.last_offset + 1
-
-    def _append(
-        self,
-        prepared: Prepared | None,
-        origin: AppendOrigin,
-        verification: Verification | None,
-        now_ms: int,
-    ) -> AppendResult:
-        if prepared is None:
-            return AppendResult(self.end_offset, self.end_offset - 1, -1, -1, self.log_start_offset, 0)
-        size = len(prepared.data)
-        if size > self.options.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"batches of {size} bytes for {self.name} exceed segment.bytes={self.options.segment_bytes}",
-            )
-        changes = check_append(
-            self.producers,
-            prepared.headers,
-            prepared.data,
-            origin,
-            verification,
-            must_verify=self.options.transaction_partition_verification_enable,
-        )
-        if changes.duplicate is not None:
-            return self._duplicate_result(changes.duplicate, prepared)
-        self._write(prepared, size, now_ms)
-        if changes.appends:
-            self._update_producers(changes)
-        self.producers.end_offset = self.end_offset
-        return AppendResult(
-            prepared.first_offset,
-            prepared.last_offset,
-            prepared.max_timestamp,
-            prepared.log_append_time_ms,
-            self.log_start_offset,
-            size,
-        )
-
-    def _duplicate_result(self, duplicate: BatchMetadata, prepared: Prepared) -> AppendResult:
-        return AppendResult(
-            duplicate.first_offset,
-            duplicate.last_offset,
-            prepared.max_timestamp,
-            duplicate.timestamp,  # as Apache Kafka answers, whoever set the time
-            self.log_start_offset,
-            bytes_appended=0,
-            duplicate=True,
-        )
-
-    def _write(self, prepared: Prepared, size: int, now_ms: int) -> None:
-        last_offset = prepared.last_offset
-        with failing(self.folder, "appending"):  # the segment has undone the write
-            for header in prepared.headers:
-                if header.leader_epoch >= 0:
-                    self.epochs.assign(header.leader_epoch, header.base_offset)
-            segment = self.active
-            if segment.should_roll(self.options, now_ms, size, last_offset, prepared.max_timestamp):
-                segment = self._roll(prepared.first_offset)
-            segment.append_batches(prepared.data, prepared.headers)
-            if segment.limits is None:
-                segment.set_limits(self.options)
-        self.end_offset = last_offset + 1
-
-    def _update_producers(self, changes: ProducerChanges) -> None:
-        for append in changes.appends.values():
-            self.producers.apply(append)
-        for transaction in changes.completed:
-            last_stable_offset = self.producers.stable_offset_after(transaction)
-            if transaction.aborted:
-                self._names_made += 1  # the first of a segment makes the file
-                with failing(self.folder, "writing the transaction index"):
-                    self.active.transaction_index.append(
-                        AbortedTransaction(*transaction[:3], last_stable_offset)
-                    )
-            self.producers.complete(transaction)
-        self._find_first_unstable()
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
@@ -252,7 +195,7 @@ class Log(LocalLog):
         """Within the log's bounds; the value taken."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.end_offset)
         self.producers.on_high_watermark(self.high_watermark)
-        self._find_first_unstable()
+        self.find_first_unstable()
         return self.high_watermark
 
     def advance_high_watermark(self, offset: int) -> bool:
@@ -281,10 +224,11 @@ class Log(LocalLog):
         with failing(self.folder, "moving the log start"):
             self.epochs.truncate_from_start(offset)
         self.producers.on_log_start(offset)
-        self._find_first_unstable()
+        self.find_first_unstable()
         return True
 
-    def _find_first_unstable(self) -> None:
+    def find_first_unstable(self) -> None:
+        """A transaction began or ended, or its marker was replicated."""
         first = self.producers.first_unstable_offset
         self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
 
@@ -365,7 +309,7 @@ class Log(LocalLog):
                 self.truncate_fully_to(offset)
                 return True
             going = [segment for segment in self.segments if segment.base_offset > offset]
-            self._retire(going)
+            self.local.retire(going)
             self.active.truncate_to(offset)
             self._cut_back(offset)
             # Else a power loss might bring back what was cut, under the epoch of what is written here next.
@@ -377,7 +321,7 @@ class Log(LocalLog):
             self._rebuild_producers(offset)
             if self.high_watermark > offset:
                 self.set_high_watermark(offset)
-            self._find_first_unstable()
+            self.find_first_unstable()
             return True
 
     def truncate_fully_to(
@@ -389,10 +333,8 @@ class Log(LocalLog):
         do not count before they are flushed.
         """
         with failing(self.folder, "truncating"):
-            self._retire(list(self.segments))
-            self.segments.add(self._new_segment(offset))
-            if sync:
-                self.disk.sync_folder(self.folder)
+            self.local.retire(list(self.segments))
+            self.local.begin_anew(offset, sync=sync)
             self._cut_back(offset)
             self.epochs.clear(write=sync)
             self.producers.truncate_fully_to(offset)
@@ -402,10 +344,8 @@ class Log(LocalLog):
             self.set_high_watermark(offset)
 
     def _cut_back(self, offset: int) -> None:
-        self._reader.forget()
-        self._cuts += 1
+        self.local.cut_back(offset)
         self.end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
         self.gaps_end = min(self.gaps_end, offset)
 
     def _rebuild_producers(self, end_offset: int) -> None:
@@ -430,14 +370,120 @@ class Log(LocalLog):
         with failing(self.folder, "removing segments"):
             logger.info("%s: %d segments go because %s", self.name, len(segments), reason)
             if len(segments) == len(self.segments):
-                self._roll(self.end_offset)
+                self.roll_at(self.end_offset)
             going = [segment for segment in segments if segment is not self.active]
             if going:
                 following = self.segments.after(going[-1])
                 assert following is not None, "the active segment stays"
                 self.advance_log_start(following.base_offset)
-                self._retire(going)
+                self.local.retire(going)
             return len(segments)
+
+    # Files
+
+    @property
+    def folder(self) -> str:
+        return self.local.folder
+
+    @property
+    def name(self) -> str:
+        """The folder's own, which is that of the partition unless the log is a copy or being deleted."""
+        return self.local.name
+
+    @property
+    def options(self) -> LogOptions:
+        return self.local.options
+
+    @property
+    def active(self) -> Segment:
+        return self.segments.last
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return self.segments.size
+
+    @property
+    def is_closed(self) -> bool:
+        return self.local.is_closed
+
+    def roll(self) -> Segment:
+        """Begin a new segment at the end offset; an empty active one serves as it is."""
+        with failing(self.folder, "rolling"):
+            return self.roll_at(self.end_offset)
+
+    def roll_at(self, expected_offset: int) -> Segment:
+        """The same, for batches that begin at this offset or later."""
+        return self.local.roll(max(expected_offset, self.end_offset))
+
+    def take_file_deletions(self) -> list[FileDeletion]:
+        """Deletes that came up since the last call: by retention, truncation, cleaning, recovery."""
+        return self.local.take_file_deletions()
+
+    def rename_folder(self, name: str, *, sync: bool = True) -> None:
+        """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
+        self.local.rename_folder(name, sync=sync)
+
+    def close(self, *, sync: bool = True) -> None:
+        """Clean; flush before this.  Without `sync` the caller syncs the folder, then says `all_synced`."""
+        self.local.close(sync=sync)
+
+    def all_synced(self) -> None:
+        """Whatever was written to the log's folder is safe."""
+        self.local.all_synced(self.end_offset)
+
+    def abandon(self) -> None:
+        """Let go of all files without writing: the directory has failed."""
+        self.local.abandon()
+
+    def delete(self) -> None:
+        """Let go of all files and remove the folder with all it holds."""
+        self.local.delete()
+
+    # Flushing
+
+    @property
+    def recovery_point(self) -> int:
+        """All before this offset is on stable storage."""
+        return self.local.recovery_point
+
+    @property
+    def restart_point(self) -> int:
+        """The recovery point to write down; see LocalLog."""
+        return self.local.restart_point
+
+    @property
+    def is_closed_part_unflushed(self) -> bool:
+        """Whether a segment was rolled that has not been brought to stable storage as a whole."""
+        return self.local.is_closed_part_unflushed
+
+    def flush_wanted(self) -> int | None:
+        """Up to which offset a flush is due: by flush.messages, flush.ms, or a segment that was rolled."""
+        return self.local.flush_wanted(self.end_offset)
+
+    def should_flush(self) -> bool:
+        return self.flush_wanted() is not None
+
+    def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
+        """What to sync for safety up to this offset (all by default); None if there is nothing.
+
+        `plan.run()` may go on anywhere, then `flushed(plan)` here again, and at last `plan.close()`.
+        """
+        return self.local.plan_flush(self.end_offset if up_to is None else min(up_to, self.end_offset))
+
+    def flushed(self, plan: FlushPlan) -> None:
+        """The plan has run: a crash loses nothing below its offset."""
+        self.local.flushed(plan)
+
+    def flush(self, up_to: int | None = None) -> None:
+        """All three steps at once."""
+        plan = self.plan_flush(up_to)
+        if plan is not None:
+            try:
+                plan.run()
+                self.flushed(plan)
+            finally:
+                plan.close()
 
     # Producers
 

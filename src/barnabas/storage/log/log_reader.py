@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from barnabas.batch.legacy import OldBatch
 from barnabas.batch.records import NO_TIMESTAMP
-from barnabas.batch.view import MAGIC_V2, BatchView
+from barnabas.batch.view import MAGIC_V2, BatchHeader, BatchView
 from barnabas.runtime.disk.disk import Slice
 from barnabas.storage.log.leader_epochs import LeaderEpochs
-from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.segments import Segments
 from barnabas.storage.segment.transaction_index import AbortedTransaction
@@ -101,10 +100,10 @@ class LogReader:
             return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
         while segment is not None:
             self._segments.reading(segment)
-            unread = None if may_wait else segment.cold_for(offset, max_bytes)
+            unread = None if may_wait else segment.search.cold_for(offset, max_bytes)
             if unread is not None:
                 return ReadResult(offset, segment.base_offset, segment.size, cold=unread)
-            header = segment.locate(offset)
+            header = segment.search.locate(offset)
             if header is not None:
                 break
             # All from this offset to the segment's end was compacted away.
@@ -116,8 +115,8 @@ class LogReader:
         length = min(self._end_position(segment, upper_bound, end_offset) - header.position, room)
         if length <= 0:
             return ReadResult(offset, segment.base_offset, header.position, aborted=aborted)
-        if header.position < segment.sound_from:
-            unseen = None if may_wait else segment.slice(header.position, length)
+        if header.position < segment.records.sound_from:
+            unseen = None if may_wait else segment.records.slice(header.position, length)
             if unseen is not None and not unseen.is_resident():
                 return ReadResult(offset, segment.base_offset, header.position, cold=unseen)
             length = self._check(segment, header.position, length, end_offset)
@@ -127,7 +126,7 @@ class LogReader:
             offset,
             segment.base_offset,
             header.position,
-            segment.slice(header.position, length),
+            segment.records.slice(header.position, length),
             first_batch_incomplete=room < header.size,
             aborted=aborted,
         )
@@ -136,18 +135,19 @@ class LogReader:
         self, offset: int, segment: Segment, position: int, max_bytes: int, end_offset: int
     ) -> ReadResult | None:
         """All that was appended since the log was read up to this place; None if that is not so simple."""
-        length = segment.size - position
-        if segment is not self._segments.last or not 0 < length <= max_bytes or position < segment.sound_from:
+        records = segment.records
+        length = records.size - position
+        if segment is not self._segments.last or not 0 < length <= max_bytes or position < records.sound_from:
             return None
         self._remember_end(end_offset, segment)
-        return ReadResult(offset, segment.base_offset, position, segment.slice(position, length))
+        return ReadResult(offset, segment.base_offset, position, records.slice(position, length))
 
     def _remember_end(self, end_offset: int, active: Segment) -> None:
         ends = self._ends
         if end_offset not in ends:
             if len(ends) >= ENDS_KEPT:
                 del ends[next(iter(ends))]
-            ends[end_offset] = active, active.size
+            ends[end_offset] = active, active.records.size
 
     def _check(self, segment: Segment, position: int, length: int, end_offset: int) -> int:
         """How much of it is sound: what this process has not written itself is checked when first read."""
@@ -161,7 +161,7 @@ class LogReader:
         bound = self._bound
         if bound is not None and bound[0] == upper_bound and bound[1] is segment:
             return bound[2]
-        header = segment.locate(upper_bound)
+        header = segment.search.locate(upper_bound)
         position = segment.size if header is None else header.position
         self._bound = (upper_bound, segment, position)
         return position
@@ -170,7 +170,7 @@ class LogReader:
         self, segment: Segment, offset: int, end_position: int, end_offset: int
     ) -> list[AbortedTransaction]:
         """Those that a reader of these bytes must know; the index tells where they end, generously."""
-        upper_bound = segment.offset_at(end_position)
+        upper_bound = segment.search.offset_at(end_position)
         if upper_bound is None:
             upper_bound = _limit(self._segments, segment, end_offset)
         return self.aborted_between(segment, offset, upper_bound)
@@ -213,7 +213,7 @@ class LogReader:
             if segment.largest_timestamp < timestamp:
                 continue
             self._segments.reading(segment)
-            for header in segment.headers(segment.find_time(timestamp)):
+            for header in segment.headers(segment.search.find_time(timestamp)):
                 if header.max_timestamp < timestamp or header.last_offset < log_start_offset:
                     continue
                 for record in self._batch(segment, header, end_offset).records():
@@ -228,7 +228,7 @@ class LogReader:
         if timestamp == NO_TIMESTAMP:
             return None
         self._segments.reading(segment)
-        for header in segment.headers(segment.position_before(offset)):
+        for header in segment.headers(segment.search.position_before(offset)):
             if header.max_timestamp == timestamp:
                 # None if compaction has taken all of its records, as in Apache Kafka.
                 records = self._batch(segment, header, end_offset).records()

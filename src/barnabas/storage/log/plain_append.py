@@ -2,28 +2,29 @@
 
 What lives here: the same checks as on the careful way (appending.py, batch/check.py, producer_append.py) for
 the one case that makes up nearly all traffic, in the order that is cheapest.  What may not: refusing
-anything.  Whatever is unusual, right or wrong, is left to the careful way, which looks at the batch anew;
-nothing has been changed then.
+anything.  Whatever is unusual, right or wrong, is left to the careful way; nothing has been changed then, and
+what was found out (the CRC, the decompressed records, the walk over them) is handed on, so that no batch is
+examined twice.
 """
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastcrc import crc32
 
 from barnabas.base.errors import KafkaError
-from barnabas.batch.check import CheckRules
+from barnabas.batch.check import NOT_EXAMINED, CheckRules, Examination
 from barnabas.batch.compression import Codec, decompress
-from barnabas.batch.engine.plain import Plain, inspect
+from barnabas.batch.engine.walk import walk
 from barnabas.batch.records import NO_TIMESTAMP, TimestampType
 from barnabas.batch.view import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
-    CONTROL_FLAG,
+    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC_V2,
     MAX_SEQUENCE,
     TRANSACTIONAL_FLAG,
 )
@@ -37,10 +38,18 @@ if TYPE_CHECKING:
     from barnabas.storage.log.log import Log
 
 _CODECS = tuple(Codec)
-_FLAGS_POSITION = ATTRIBUTES_POSITION + 1
-_LENGTH_AND_CRC = Struct(">8xi5xI")
+# A batch's own time, no control records, no delete horizon: only a codec and a transaction may be set.
+_UNUSUAL_ATTRIBUTES = ~(CODEC_MASK | TRANSACTIONAL_FLAG)
+# The compiled walk is sound and has found nothing but what the careful way would take as it is.
+_SOUND = Examination(crc_ok=True, is_plain=True)
+_WRONG_CRC = Examination(crc_ok=False)
 _crc32c = crc32.iscsi
-_unpack_length_and_crc = _LENGTH_AND_CRC.unpack_from
+_unpack_header = HEADER.unpack_from
+
+
+# What an append has to know of a batch that is to be written as it is: the number of its records, its largest
+# time, producer id, producer epoch and base sequence, and whether it is transactional.
+PlainBatch = tuple[int, int, int, int, int, int]
 
 
 class PlainRules(NamedTuple):
@@ -69,22 +78,23 @@ def plain_rules(options: LogOptions, rules: CheckRules) -> PlainRules | None:
     )
 
 
-def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> AppendResult | None:
-    """The short way; None: nothing has happened, the batch needs the careful one."""
+def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> AppendResult | Examination:
+    """The short way; an Examination: nothing has happened, the batch needs the careful one."""
     rules = log.plain_rules
-    batch = None if rules is None else plain_batch(buffer, rules, now_ms)
-    if batch is None:
-        return None
-    _, count, _, _, max_timestamp, producer_id, producer_epoch, base_sequence = batch
+    if rules is None:
+        return NOT_EXAMINED
+    batch = plain_batch(buffer, rules, now_ms)
+    if isinstance(batch, Examination):
+        return batch
+    count, max_timestamp, producer_id, producer_epoch, base_sequence, is_transactional = batch
     producers = log.producers
     entry = None
-    in_transaction = bool(buffer[_FLAGS_POSITION] & TRANSACTIONAL_FLAG)
-    if producer_id >= 0 or in_transaction:
+    if producer_id >= 0 or is_transactional:
         entry = producers.entries.get(producer_id)
         if producers.is_verifying or not _continues(
-            entry, producer_epoch, base_sequence, count, in_transaction
+            entry, producer_epoch, base_sequence, count, is_transactional
         ):
-            return None
+            return _SOUND
     base_offset = log.end_offset
     last_offset = base_offset + count - 1
     try:
@@ -95,7 +105,7 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
             last_offset,
             max_timestamp,
         ):
-            return None
+            return _SOUND
     except OSError as error:
         raise StorageFailure(log.folder, "appending", error) from error
     log.end_offset = producers.end_offset = last_offset + 1
@@ -106,46 +116,65 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
     )
 
 
-def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> Plain | None:
-    """What is known of the batch that fills a buffer, if it is one to be written as it is."""
+def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> PlainBatch | Examination:
+    """What is known of the batch that fills a buffer, if it is one to be written as it is; else what is."""
     max_bytes, codec, compacted, before_max_ms, after_max_ms, _ = rules
     size = len(buffer)
     if not HEADER_SIZE < size <= max_bytes:
-        return None
-    length, crc = _unpack_length_and_crc(buffer)
+        return NOT_EXAMINED
+    (
+        base_offset,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = _unpack_header(buffer)
     view = memoryview(buffer)
-    if length != size - LOG_OVERHEAD or view.readonly or _crc32c(view[ATTRIBUTES_POSITION:]) != crc:
-        return None
-    flags = buffer[_FLAGS_POSITION]
-    if codec is None and not flags & CODEC_MASK:
-        data = bytes(view)
-        found = inspect(_plain_head(view) if flags & TRANSACTIONAL_FLAG else data, data, HEADER_SIZE)
-    else:
-        payload = _payload(view, rules)
-        if payload is None:
-            return None
-        found = inspect(_plain_head(view), payload, 0)
-    is_plain, _, keyless, lowest, highest, _, _, _ = found
     if (
-        not is_plain
-        or lowest < now_ms - before_max_ms
-        or highest > now_ms + after_max_ms
+        length != size - LOG_OVERHEAD
+        or magic != MAGIC_V2
+        or base_offset != 0
+        or attributes & _UNUSUAL_ATTRIBUTES
+        or count <= 0
+        or count != last_offset_delta + 1
+        or base_timestamp < 0
+        or base_sequence < 0 <= producer_id
+        or view.readonly
+    ):
+        return NOT_EXAMINED
+    if _crc32c(view[ATTRIBUTES_POSITION:]) != crc:
+        return _WRONG_CRC
+    if codec is None and not attributes & CODEC_MASK:
+        payload = bytes(view[HEADER_SIZE:])
+    else:
+        decompressed = _payload(view, attributes & CODEC_MASK, rules)
+        if decompressed is None:
+            return Examination(crc_ok=True)
+        payload = decompressed
+    walked = walk(payload, count)
+    fault, _, keyless, in_order, _, low, high = walked
+    if (
+        fault
+        or not in_order
+        or base_timestamp + high != max_timestamp
+        or base_timestamp + low < now_ms - before_max_ms
+        or max_timestamp > now_ms + after_max_ms
         or (keyless and compacted)
     ):
-        return None
-    return found
+        return Examination(True, payload, walked)
+    return count, max_timestamp, producer_id, producer_epoch, base_sequence, attributes & TRANSACTIONAL_FLAG
 
 
-def _plain_head(view: memoryview) -> bytes:
-    """As if the batch were of no transaction; whether it is of the right one is for `_continues` to say."""
-    header = bytearray(view[:HEADER_SIZE])
-    if header[_FLAGS_POSITION] & TRANSACTIONAL_FLAG and not header[_FLAGS_POSITION] & CONTROL_FLAG:
-        header[_FLAGS_POSITION] ^= TRANSACTIONAL_FLAG
-    return bytes(header)
-
-
-def _payload(view: memoryview, rules: PlainRules) -> bytes | None:
-    number = view[_FLAGS_POSITION] & CODEC_MASK
+def _payload(view: memoryview, number: int, rules: PlainRules) -> bytes | None:
+    """Decompressed; None if it has to be compressed anew, or cannot be read: the careful way says why."""
     codec = _CODECS[number] if number < len(_CODECS) else None
     if codec is None or (rules.codec is not None and rules.codec is not codec):
         return None
@@ -156,13 +185,13 @@ def _payload(view: memoryview, rules: PlainRules) -> bytes | None:
 
 
 def _continues(
-    entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int, in_transaction: bool
+    entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int, is_transactional: int
 ) -> bool:
     """Whether a batch is the next one of a producer that the log knows, in its open transaction if in any."""
     return (
         entry is not None
         and entry.epoch == epoch
-        and (entry.current_transaction_first_offset is not None) == in_transaction
+        and (entry.current_transaction_first_offset is not None) == (is_transactional != 0)
         and bool(entry.batches)
         and base_sequence == entry.batches[-1].last_sequence + 1
         and base_sequence + count - 1 <= MAX_SEQUENCE

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from barnabas.batch.view import CorruptBatch
+from barnabas.batch.view import BatchHeader, CorruptBatch
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.storage.log import log_files
@@ -27,7 +27,6 @@ from barnabas.storage.producers.producer_replay import rebuild_producers
 from barnabas.storage.producers.producers import Producers
 from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.refused import DamagedFile
-from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.segment_recovery import recover_segment
 from barnabas.storage.segment.segments import Segments
@@ -213,7 +212,7 @@ class LogLoader:
                 logger.warning("%s: the offset index is missing, it is rebuilt", segment.path(log_files.LOG))
             return False
         if log_files.of_offset(base_offset, log_files.TIME_INDEX) not in known:
-            segment.times().resize(0)
+            segment.indexes.times().resize(0)
             segment.release()
         return True
 
@@ -273,7 +272,7 @@ class LogLoader:
             if segment.size > 0 and (self._clean or segment.base_offset < self._recovery_point):
                 with contextlib.suppress(CorruptBatch):
                     if self._clean:
-                        headers = segment.last_headers(WITNESSES)
+                        headers = segment.search.last_headers(WITNESSES)
                         return [header for header in headers if header.base_offset >= self._log_start_offset]
                     return list(islice(self._flushed_headers(segment), WITNESSES))
         return ()
@@ -297,7 +296,7 @@ class LogLoader:
     # Recovery
 
     def _recover(self, damaged: set[int]) -> None:
-        if self._clean and self._segments and not self._segments[-1].ends_whole():
+        if self._clean and self._segments and not self._segments[-1].search.ends_whole():
             logger.warning("%s: a clean stop was marked, but the last batch is torn", self._segments[-1])
             damaged.add(self._segments[-1].base_offset)
         unflushed = [] if self._clean else self._segments.between(self._recovery_point, LONG_MAX)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from enum import Enum
 from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.check import AppendOrigin as AppendOrigin
 from barnabas.batch.control import EndTransactionMarker
 from barnabas.batch.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from barnabas.batch.view import MAX_SEQUENCE
@@ -21,15 +21,6 @@ logger = logging.getLogger(__name__)
 
 # How many batches a client may have in flight; that many are remembered to tell a duplicate.
 BATCHES_KEPT = 5
-
-
-class AppendOrigin(Enum):
-    """Who appends; it decides what is checked."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    RAFT_LEADER = "raft leader"
-    REPLICATION = "replication"
 
 
 class BatchMetadata(NamedTuple):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.control import batch_marker
-from barnabas.batch.view import MAGIC_V2, BatchView, CorruptBatch
+from barnabas.batch.view import MAGIC_V2, BatchHeader, BatchView, CorruptBatch
 from barnabas.runtime.disk.disk import Buffer
 from barnabas.storage.log import log_files
 from barnabas.storage.log.log_options import LONG_MAX
@@ -26,7 +26,6 @@ from barnabas.storage.producers.producer_append import (
 )
 from barnabas.storage.producers.producers import Producers
 from barnabas.storage.progress import Watch, unwatched
-from barnabas.storage.segment.batch_headers import BatchHeader
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.segments import Segments
 

@@ -13,18 +13,14 @@ from struct import Struct
 
 from fastcrc import crc32
 
-from barnabas.batch.records import NO_SEQUENCE
 from barnabas.batch.view import (
     ATTRIBUTES_POSITION,
-    CONTROL_FLAG,
-    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC_POSITION,
     MAGIC_V2,
-    MAX_SEQUENCE,
     SMALLEST_LENGTH,
-    TRANSACTIONAL_FLAG,
+    BatchHeader,
     CorruptBatch,
 )
 from barnabas.runtime.disk.disk import Buffer, File
@@ -36,105 +32,7 @@ PIECE_BYTES = 1 << 20
 # No writer makes larger batches (message.max.bytes is an int32); a larger length is damage.
 LARGEST_BATCH = 2**31 - 1
 
-_SMALL_HEAD = Struct(">qi")
-_LEGACY_TIME = Struct(">q")
-_LEGACY_CRC = Struct(">I")
-LEGACY_CRC_POSITION = 12
-LEGACY_TIME_POSITION = 18
-LEGACY_SIZE_WITH_TIME = 26
-
-
-class BatchHeader:
-    """What a batch's header says, and where in the file it stands."""
-
-    position: int
-    size: int
-    magic: int
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    attributes: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    crc: int
-
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "crc",
-        "last_offset",
-        "leader_epoch",
-        "magic",
-        "max_timestamp",
-        "position",
-        "producer_epoch",
-        "producer_id",
-        "size",
-    )
-
-    def __init__(self, position: int, buffer: Buffer, start: int) -> None:
-        self.position = position
-        self.magic = buffer[start + MAGIC_POSITION]
-        if self.magic != MAGIC_V2:
-            self._read_legacy(buffer, start)
-            return
-        (
-            self.base_offset,
-            length,
-            self.leader_epoch,
-            _,
-            self.crc,
-            self.attributes,
-            last_offset_delta,
-            _,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            _,
-        ) = HEADER.unpack_from(buffer, start)
-        self.size = LOG_OVERHEAD + length
-        self.last_offset = self.base_offset + last_offset_delta
-
-    def _read_legacy(self, buffer: Buffer, start: int) -> None:
-        self.last_offset, length = _SMALL_HEAD.unpack_from(buffer, start)
-        self.base_offset = self.last_offset
-        self.size = LOG_OVERHEAD + length
-        self.attributes = 0
-        self.leader_epoch = self.producer_id = self.producer_epoch = self.base_sequence = -1
-        self.max_timestamp = -1
-        (self.crc,) = _LEGACY_CRC.unpack_from(buffer, start + LEGACY_CRC_POSITION)
-        if self.magic == 1 and len(buffer) >= start + LEGACY_SIZE_WITH_TIME:
-            (self.max_timestamp,) = _LEGACY_TIME.unpack_from(buffer, start + LEGACY_TIME_POSITION)
-
-    @property
-    def end(self) -> int:
-        return self.position + self.size
-
-    @property
-    def last_sequence(self) -> int:
-        """The sequence number of the last record; after 2^31 - 1 comes 0."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset - self.base_offset) & MAX_SEQUENCE
-
-    @property
-    def is_transactional(self) -> bool:
-        return self.attributes & TRANSACTIONAL_FLAG != 0
-
-    @property
-    def is_control(self) -> bool:
-        return self.attributes & CONTROL_FLAG != 0
-
-    @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id >= 0
-
-    def __repr__(self) -> str:
-        return f"Head({self.base_offset}..{self.last_offset} at {self.position}, {self.size} bytes)"
+_OFFSET_AND_LENGTH = Struct(">qi")
 
 
 def header_at(buffer: Buffer, start: int, position: int) -> BatchHeader | None:
@@ -142,7 +40,7 @@ def header_at(buffer: Buffer, start: int, position: int) -> BatchHeader | None:
     left = len(buffer) - start
     if left <= MAGIC_POSITION:
         return None
-    _, length = _SMALL_HEAD.unpack_from(buffer, start)
+    _, length = _OFFSET_AND_LENGTH.unpack_from(buffer, start)
     if length < SMALLEST_LENGTH or length > LARGEST_BATCH - LOG_OVERHEAD:
         raise CorruptBatch(f"the batch at position {position} gives its length as {length}")
     magic = buffer[start + MAGIC_POSITION]

@@ -49,6 +49,8 @@ class SparseIndex(ABC):
     """What both indexes share: a sorted array of fixed-width entries in a file."""
 
     entry: ClassVar[Struct]
+    # Slots that are kept free for the entry that closes a segment.
+    reserved: ClassVar[int] = 0
 
     __slots__ = (
         "_block",
@@ -60,6 +62,7 @@ class SparseIndex(ABC):
         "_unsynced",
         "_written",
         "base_offset",
+        "capacity",
         "entries",
         "length",
         "max_bytes",
@@ -74,6 +77,8 @@ class SparseIndex(ABC):
         self.entries = 0
         self.length = 0
         self.max_entries = 0
+        # With so many entries it is full.
+        self.capacity = 0
         self._disk = disk
         self._file: File | None = None
         self._tail = bytearray()
@@ -89,7 +94,7 @@ class SparseIndex(ABC):
 
     @property
     def is_full(self) -> bool:
-        return self.entries >= self.max_entries
+        return self.entries >= self.capacity
 
     def load(self) -> None:
         """Open the file; one that is missing is made at its full size, empty."""
@@ -180,6 +185,7 @@ class SparseIndex(ABC):
     def _set_length(self, length: int) -> None:
         self.length = length
         self.max_entries = length // self.entry.size
+        self.capacity = self.max_entries - self.reserved
 
     def _keep(self, entries: int) -> None:
         """Drop all but the first entries."""
@@ -301,12 +307,8 @@ class TimeIndex(SparseIndex):
     """Where to start looking for a timestamp."""
 
     entry = Struct(">qi")
+    reserved = 1
     __slots__ = ("last",)
-
-    @property
-    def is_full(self) -> bool:
-        """One slot stays free for the entry that closes the segment."""
-        return self.entries >= self.max_entries - 1
 
     def _note_last(self) -> None:
         none = TimestampOffset(NO_TIMESTAMP, self.base_offset)

@@ -1,36 +1,30 @@
 """One segment of a log: the batches, the two sparse indexes, the index of aborted transactions.
 
-What lives here: appending batches, keeping the indexes, and sealing.  What may not: finding a batch
-(segment_search.py), which segments a log has, and what the offsets mean to producers and followers.
+What lives here: appending, when to roll, cutting and sealing.  What may not: the batches' file
+(file_records.py), index entries (segment_indexes.py), finding a batch (segment_search.py), which segments a
+log has, and what the offsets mean to producers and followers.
 
-Nothing is open until it is needed, and `release` closes it again: a segment that nobody reads costs a few
-hundred bytes.
+Nothing is open until it is needed, and `release` closes it again: a segment that nobody reads costs about a
+kilobyte.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from barnabas.batch.view import CorruptBatch, patch_offsets
+from barnabas.batch.view import BatchHeader, CorruptBatch, patch_offsets
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk.disk import Buffer, Disk
-from barnabas.storage.failure import StorageFailure
-from barnabas.storage.log import log_files
+from barnabas.runtime.disk.disk import Buffer, Disk, File, Slice
+from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.log_options import LONG_MAX, LogOptions
-from barnabas.storage.segment.batch_headers import BatchHeader, header_at
-from barnabas.storage.segment.index import (
-    NO_TIMESTAMP,
-    RELATIVE_OFFSET_LIMIT,
-    TimestampOffset,
-)
+from barnabas.storage.segment.batch_headers import header_at
+from barnabas.storage.segment.index import NO_TIMESTAMP, RELATIVE_OFFSET_LIMIT, TimestampOffset
+from barnabas.storage.segment.segment_files import SegmentFiles
 from barnabas.storage.segment.segment_search import SegmentSearch
-
-logger = logging.getLogger(__name__)
-
-BATCHES_ARE_DAMAGED = "and batches are damaged, so it stays as it is"
+from barnabas.storage.segment.transaction_index import AbortedTransaction, TransactionIndex
+from barnabas.storage.segment_indexes import SegmentIndexes
 
 
 class Limits(NamedTuple):
@@ -41,18 +35,24 @@ class Limits(NamedTuple):
     offset: int
 
 
-class Segment(SegmentSearch):
-    """The batches of one base offset, and the way to find one among them."""
+class Segment:
+    """The batches of one base offset, and the way to find one among them.
+
+    `records` are the batches, `indexes` the ways to them, `search` finds one by the other; `files` are the
+    names of it all.
+    """
 
     __slots__ = (
-        "_bytes_since_index",
         "_clock",
         "_first_timestamp",
-        "_index_interval_bytes",
-        "_max",
+        "base_offset",
         "created_ms",
+        "files",
+        "indexes",
         "jitter_ms",
         "limits",
+        "records",
+        "search",
     )
 
     def __init__(
@@ -67,14 +67,17 @@ class Segment(SegmentSearch):
         suffix: str = "",
         jitter_ms: int = 0,
     ) -> None:
-        super().__init__(disk, folder, base_offset, options.segment_index_bytes, size, suffix)
+        self.base_offset = base_offset
+        self.files = SegmentFiles(disk, folder, base_offset, suffix)
+        self.records = FileRecords(self.files, size)
+        self.indexes = SegmentIndexes(
+            self.files, self.records, options.segment_index_bytes, options.index_interval_bytes
+        )
+        self.search = SegmentSearch(base_offset, self.records, self.indexes)
         self.jitter_ms = jitter_ms
         self.created_ms = clock.wall_ms()
         self._clock = clock
-        self._index_interval_bytes = options.index_interval_bytes
-        self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
-        self._bytes_since_index = 0
         # None whenever it is not sure that the next append goes here as it is.
         self.limits: Limits | None = None
 
@@ -94,8 +97,9 @@ class Segment(SegmentSearch):
         """A new, empty segment; whatever lies there under its names is removed first."""
         segment = cls(disk, clock, folder, base_offset, options, suffix=suffix, jitter_ms=jitter_ms)
         if not is_in_new_folder:
-            segment.remove_files()
-        segment.create_files(options.segment_bytes if options.preallocate else None)
+            segment.files.remove()
+        segment.records.create(options.segment_bytes if options.preallocate else None)
+        segment.indexes.create()
         return segment
 
     def __repr__(self) -> str:
@@ -119,29 +123,27 @@ class Segment(SegmentSearch):
         """When it raises OSError the segment is as it was; StorageFailure: it could not be put right."""
         if not batches:
             return
-        if not self._grown:
-            self.grow_indexes()
-        self.offset_index.make_room()
-        self.time_index.make_room()
-        if self._max is None:
-            self._max = self.largest_indexed_time()
-        self._write(buffer)
-        position = self.size
+        records, indexes = self.records, self.indexes
+        if not indexes.is_grown:
+            indexes.grow()
+        indexes.make_room()
+        if indexes.largest is None:
+            indexes.largest = self.search.largest_indexed_time()
+        records.write(buffer)
+        position = records.size
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
         for header in batches:
-            if header.max_timestamp > self._max.timestamp:
-                self._max = TimestampOffset(header.max_timestamp, header.last_offset)
-            if self._bytes_since_index > self._index_interval_bytes:
-                self._add_entries(header.last_offset, position)
+            indexes.index_batch(header, position)
             position += header.size
-            self._bytes_since_index += header.size
-        self.size = position
+        records.size = position
+        if self.limits is not None and indexes.is_full:
+            self.limits = None
 
     def set_limits(self, options: LogOptions) -> None:
         """After an append: up to where the next ones need not ask whether to roll."""
-        first = self._first_timestamp
-        is_usual = self._grown and not self._preallocated and not self._is_an_index_full
+        first, indexes = self._first_timestamp, self.indexes
+        is_usual = indexes.is_grown and not self.records.is_preallocated and not indexes.is_full
         if first is not None and first >= 0 and is_usual:
             self.limits = Limits(
                 options.segment_bytes,
@@ -161,7 +163,8 @@ class Segment(SegmentSearch):
 
         False: it is new, full, old or odd; nothing has happened.  OSError as there.
         """
-        limits, size, position = self.limits, len(buffer), self.size
+        limits, records, indexes, size = self.limits, self.records, self.indexes, len(buffer)
+        position = records.size
         if (
             limits is None
             or position > limits.size - size
@@ -169,71 +172,28 @@ class Segment(SegmentSearch):
             or last_offset > limits.offset
         ):
             return False
-        is_entry_due = self._bytes_since_index > self._index_interval_bytes
+        is_entry_due = indexes.bytes_since_entry > indexes.interval_bytes
         if is_entry_due:
-            self.offset_index.make_room()
-            self.time_index.make_room()
+            indexes.make_room()
         patch_offsets(buffer, 0, base_offset, leader_epoch)
         try:
-            (self._file or self.file()).append((buffer,))
+            (records.handle or records.file()).append((buffer,))
         except OSError as error:
-            self._undo_write(error)
+            records.undo_write(error)
             raise
-        largest = self._max
+        largest = indexes.largest
         assert largest is not None, "a segment between turns knows its times"
         if max_timestamp > largest.timestamp:
-            self._max = TimestampOffset(max_timestamp, last_offset)
-        if is_entry_due:
-            self._add_entries(last_offset, position)
-        self._bytes_since_index += size
-        self.size = position + size
-        return True
-
-    @property
-    def _is_an_index_full(self) -> bool:
-        """Then the next append rolls, whether or not an entry is due with it."""
-        return self.offset_index.is_full or self.time_index.is_full
-
-    def _add_entries(self, last_offset: int, position: int) -> None:
-        """One entry in each index; none when one append brings more batches than an index has room for."""
-        assert self._max is not None
-        offsets = self.offset_index
-        is_ahead = offsets.entries > 0 and last_offset <= offsets.last_offset
-        if is_ahead and not self.rebuild_indexes(f"{offsets.path} is ahead of the batches"):
-            return
-        if not self._is_an_index_full:
-            self.offset_index.append(last_offset, position)
-            self._add_time(*self._max)
-            self._bytes_since_index = 0
-        if self._is_an_index_full:
+            indexes.largest = TimestampOffset(max_timestamp, last_offset)
+        if is_entry_due and not indexes.add_entries(last_offset, position):
             self.limits = None
-
-    def _add_time(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
-        last = self.times().last
-        goes_back = offset < last.offset or timestamp < last.timestamp
-        if not goes_back or self._rebuilt is not False:  # an index that is wrong and stays is left alone
-            self.time_index.maybe_append(timestamp, offset, closing=closing)
-
-    def _write(self, buffer: Buffer) -> None:
-        try:
-            if self._preallocated:
-                self.file().write_at(self.size, buffer)
-            else:
-                (self._file or self.file()).append((buffer,))
-        except OSError as error:
-            self._undo_write(error)
-            raise
-
-    def _undo_write(self, error: OSError) -> None:
-        try:
-            self.file().truncate(self.size)
-        except OSError as second:
-            raise StorageFailure(self.folder, "undoing a failed write", second) from error
-        self._preallocated = False
+        indexes.bytes_since_entry += size
+        records.size = position + size
+        return True
 
     def can_hold(self, last_offset: int) -> bool:
         """Whether the offset still fits the four bytes that indexes have for it."""
-        return last_offset - self.base_offset <= RELATIVE_OFFSET_LIMIT
+        return self.indexes.can_hold(last_offset)
 
     def should_roll(
         self, options: LogOptions, now_ms: int, size: int, last_offset: int, max_timestamp: int
@@ -245,9 +205,10 @@ class Segment(SegmentSearch):
             waited_ms = self._waited_ms(now_ms, max_timestamp)
             if waited_ms > options.max_segment_ms - self.jitter_ms:
                 return True
-        if not self._grown:
-            self.grow_indexes()
-        return self._is_an_index_full or not self.can_hold(last_offset)
+        indexes = self.indexes
+        if not indexes.is_grown:
+            indexes.grow()
+        return indexes.is_full or not indexes.can_hold(last_offset)
 
     def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         first = self._first_batch_time()
@@ -263,69 +224,99 @@ class Segment(SegmentSearch):
             self._first_timestamp = first.max_timestamp
         return self._first_timestamp
 
-    # Indexes
+    # The batches, and finding one: what the parts do
 
-    def rebuild_indexes(self, reason: str) -> bool:
-        """From the headers alone, at most once, and only if they lead from the first batch to the last."""
-        if self._rebuilt is not None:
-            return self._rebuilt
-        self._rebuilt = self._are_headers_in_order()
-        if not self._rebuilt:
-            logger.warning("%s: %s, %s", self.path(log_files.LOG), reason, BATCHES_ARE_DAMAGED)
-            return False
-        logger.warning("%s: %s; the indexes are rebuilt", self.path(log_files.LOG), reason)
-        active = self._grown
-        self.reset_indexes()
-        for header in self.headers():
-            self.index_batch(header)
-        self._bytes_since_index = 0
-        if not active:
-            self.close_indexes()
-        return True
+    @property
+    def size(self) -> int:
+        """The length of the batches."""
+        return self.records.size
 
-    def _are_headers_in_order(self) -> bool:
-        last_offset = self.base_offset - 1
-        try:
-            for header in self.headers():
-                if not last_offset < header.base_offset or not self.can_hold(header.last_offset):
-                    return False
-                last_offset = header.last_offset
-        except CorruptBatch:
-            return False
-        return True
+    @property
+    def sound_from(self) -> int:
+        """From this position on every batch is known to be sound."""
+        return self.records.sound_from
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        return self.indexes.transaction_index
+
+    def path(self, kind: str) -> str:
+        """Of one of its files, e.g. `log_files.LOG`."""
+        return self.files.path(kind)
+
+    def file(self) -> File:
+        return self.records.file()
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes of the batches from `position` on."""
+        return self.records.read_at(position, length)
+
+    def slice(self, position: int, length: int) -> Slice:
+        return self.records.slice(position, length)
+
+    def headers(self, start: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
+        """The headers of the batches from a position on; CorruptBatch where they do not go on to the end."""
+        return self.records.headers(start, end)
+
+    def pieces(
+        self, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, bytes, list[BatchHeader]]]:
+        """(position, bytes, headers) of whole batches in bounded pieces: the way to walk a segment."""
+        return self.records.pieces(start, end)
+
+    def check(self, start: int, end: int, limit: int = LONG_MAX) -> int:
+        """Where the sound batches from `start` on end; see FileRecords."""
+        return self.records.check(start, end, limit)
+
+    def locate(self, offset: int) -> BatchHeader | None:
+        """The batch that holds the offset, or the first one after it; None past the last."""
+        return self.search.locate(offset)
+
+    def next_offset(self) -> int:
+        """One past the last offset that is stored here; base_offset if empty."""
+        return self.search.next_offset()
+
+    def add_aborted(
+        self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
+    ) -> None:
+        """One entry of the transaction index."""
+        self.indexes.add_aborted(producer_id, first_offset, last_offset, last_stable_offset)
+
+    def aborted_transactions(self) -> list[AbortedTransaction]:
+        return self.transaction_index.all()
+
+    # Indexes, after a crash
 
     def reset_indexes(self) -> None:
         """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
         self.limits = None
-        for index in (self.offset_index, self.time_index):
-            if not index.is_loaded:
-                index.load()
-            index.reset()
-        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        self._bytes_since_index = 0
+        self.indexes.reset()
 
     def index_batch(self, header: BatchHeader) -> None:
         """The entries that an append of this batch would have made."""
-        assert self._max is not None
-        self.offset_index.make_room()
-        self.time_index.make_room()
-        if header.max_timestamp > self._max.timestamp:
-            self._max = TimestampOffset(header.max_timestamp, header.last_offset)
-        if self._bytes_since_index > self._index_interval_bytes:
-            self._add_entries(header.last_offset, header.position)
-        self._bytes_since_index += header.size
+        self.indexes.make_room()
+        self.indexes.index_batch(header, header.position)
+
+    def close_indexes(self) -> None:
+        """After `reset_indexes` and a walk: last time entry, both trimmed; the next append counts anew."""
+        self.indexes.close(self.max_timestamp_offset)
+
+    def grow_indexes(self) -> None:
+        """The segment is active (again): room for more entries."""
+        self.indexes.grow()
 
     # Times
 
     @property
     def max_timestamp_offset(self) -> TimestampOffset:
         """The largest timestamp so far and the last offset of its batch."""
-        if self._max is None:
-            was_open = self._file is not None or self.time_index.is_loaded
-            self._max = self.largest_indexed_time()
+        indexes = self.indexes
+        if indexes.largest is None:
+            was_open = self.records.handle is not None or indexes.time_index.is_loaded
+            indexes.largest = self.search.largest_indexed_time()
             if not was_open:  # retention asks every segment: none of them stays open for it
                 self.release()
-        return self._max
+        return indexes.largest
 
     @property
     def max_timestamp(self) -> int:
@@ -336,7 +327,7 @@ class Segment(SegmentSearch):
     def largest_timestamp(self) -> int:
         """Of the records; the file's modification time if they have none: what retention compares."""
         timestamp = self.max_timestamp
-        return timestamp if timestamp >= 0 else self.modified_ms
+        return timestamp if timestamp >= 0 else self.files.modified_ms
 
     @property
     def first_batch_timestamp(self) -> int:
@@ -350,59 +341,69 @@ class Segment(SegmentSearch):
         """Drop the batch of this offset and all later ones; the number of bytes that went."""
         self.limits = None
         header = self.locate(offset)
-        self.offsets().truncate_to(offset)
-        self.times().truncate_to(offset)
-        self.transaction_index.truncate_to(offset)
+        self.indexes.truncate_to(offset)
         # The segment is active from now on, so its indexes get room again.
-        self.grow_indexes()
+        self.indexes.grow()
         dropped = 0
         if header is not None:
             dropped = self.size - header.position
-            self.cut(header.position)
+            self.records.cut(header.position)
         if self.size == 0:
             self.created_ms = self._clock.wall_ms()
             self._first_timestamp = None
-        self._bytes_since_index = 0
-        self._max = self._largest_time_left()
+        self.indexes.largest = self.search.largest_time_left()
         return dropped
 
-    def _largest_time_left(self) -> TimestampOffset:
-        largest = self.times().last
-        for header in self._headers_for(largest.offset):
-            if header.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(header.max_timestamp, header.last_offset)
-        return largest
+    def cut(self, size: int) -> None:
+        """Cut the log file itself."""
+        self.records.cut(size)
 
     def become_inactive(self) -> None:
         """Last time index entry; indexes and a preallocated log trimmed: on roll, at the end of cleaning."""
         self.limits = None
-        self.close_time_index()
-        self.trim_indexes()
-        if self._preallocated:
-            self.cut(self.size)
-
-    def close_indexes(self) -> None:
-        """After `reset_indexes` and a walk: last time entry, both trimmed; the next append counts anew."""
-        self.close_time_index()
-        self.trim_indexes()
-        self._bytes_since_index = 0
-
-    def close_time_index(self) -> None:
-        self._add_time(*self.max_timestamp_offset, closing=True)
+        self.indexes.close_times(self.max_timestamp_offset)
+        self.indexes.trim()
+        if self.records.is_preallocated:
+            self.records.cut(self.size)
 
     def close(self, *, sync: bool = True) -> None:
         """Trim what was grown, then release."""
         self.limits = None
-        if self._grown and self._max is not None:
-            self.close_time_index()
-        for index in (self.offset_index, self.time_index):
-            if index.is_loaded:
-                index.trim()
-                if sync:
-                    index.sync()  # a clean stop is marked next: a power loss must not bring the cut part back
-        self._grown = False
-        if self._preallocated:
-            self.cut(self.size)
+        records, indexes = self.records, self.indexes
+        if indexes.is_grown and indexes.largest is not None:
+            indexes.close_times(indexes.largest)
+        indexes.trim_loaded(sync=sync)
+        if records.is_preallocated:
+            records.cut(records.size)
             if sync:
-                self.file().sync()
+                records.sync()
         self.release()
+
+    def sync(self) -> None:
+        """Batches and indexes to stable storage."""
+        self.records.sync()
+        self.indexes.sync()
+
+    def write_out(self) -> None:
+        """Index entries that wait in memory, to their files."""
+        self.indexes.write_out()
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all its files: `.cleaned`, `.swap`, `.deleted`, or none."""
+        self.files.change_suffix(suffix)
+        self.indexes.follow_files()
+
+    def move_to(self, folder: str) -> None:
+        """Its folder was renamed."""
+        self.files.folder = folder
+        self.indexes.follow_files()
+
+    def release(self) -> None:
+        """Let go of files and memory; the next use opens them again."""
+        self.indexes.release()
+        self.records.release()
+
+    def delete(self) -> None:
+        """Release and remove the files at once."""
+        self.release()
+        self.files.remove()

@@ -1,39 +1,26 @@
 """Reading a segment batch by batch after a crash, and making anew all that is derived from its batches.
 
-What lives here: which batches count as sound, and what follows from each.  What may not: which segments are
-read again, and what happens to those after a damaged one (recovery.py).
-
-A CRC covers a batch from its attributes on.  Its length betrays itself; its offset and its leader epoch lie
-outside, so that a leader can set them without a new CRC: they must fit those of their neighbours.
+What lives here: what follows from each sound batch.  What may not: which ones are sound (batch_chain.py),
+which segments are read again, and what happens to those after a damaged one (recovery.py).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from barnabas.batch.view import MAGIC_V2, CorruptBatch
+from barnabas.batch.view import BatchHeader, CorruptBatch
+from barnabas.storage.batch_chain import Found, sound_batches
 from barnabas.storage.log import log_files
 from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.log_options import LONG_MAX
 from barnabas.storage.producers.producer_replay import replay_batch, view_of
 from barnabas.storage.producers.producers import Producers
 from barnabas.storage.progress import Watch, unwatched
-from barnabas.storage.segment.batch_headers import BatchHeader, crc_ok
+from barnabas.storage.segment.index import RELATIVE_OFFSET_LIMIT
 from barnabas.storage.segment.segment import Segment
 
 logger = logging.getLogger(__name__)
-
-
-class Found(NamedTuple):
-    """A batch in memory."""
-
-    header: BatchHeader
-    data: bytes
-    start: int
-    # Whether offsets are missing before it.
-    after_gap: bool
 
 
 def recover_segment(
@@ -54,7 +41,13 @@ def recover_segment(
     segment.transaction_index.reset()
     valid, gaps = 0, False
     try:
-        for found in sound_batches(segment, limit, gaps_end, watch=watch):
+        for found in sound_batches(
+            _watched(segment, watch),
+            segment.base_offset - 1,
+            min(limit, segment.base_offset + RELATIVE_OFFSET_LIMIT + 1),
+            is_log_end=limit == LONG_MAX,
+            gaps_end=gaps_end,
+        ):
             segment.index_batch(found.header)
             _replay(segment, producers, epochs, found)
             valid = found.header.end
@@ -70,54 +63,10 @@ def recover_segment(
     return dropped, gaps
 
 
-def sound_batches(
-    segment: Segment, limit: int, gaps_end: int, *, watch: Watch = unwatched
-) -> Iterator[Found]:
-    """Batches up to the first that is not sound; CorruptBatch says why it is not.
-
-    Each waits for its successor: of two that do not follow each other, the one that leapt ahead of its
-    predecessor is the damaged one.  The last one of a log has no successor, so it may not leap at all beyond
-    `gaps_end`.
-    """
-    last_offset = segment.base_offset - 1
-    waiting: Found | None = None
-    fault: CorruptBatch | None = None
-    try:
-        for position, data, headers in segment.pieces():
-            watch(segment.path(log_files.LOG), position, segment.size)
-            for header in headers:
-                start = header.position - position
-                if not crc_ok(header, data, start):
-                    raise CorruptBatch(f"the batch at position {header.position} has a wrong CRC")
-                if waiting is not None:
-                    if waiting.after_gap and last_offset < header.base_offset <= waiting.header.last_offset:
-                        leapt, waiting = waiting.header, None
-                        raise _misplaced(leapt, last_offset)
-                    yield waiting
-                    last_offset, waiting = waiting.header.last_offset, None
-                if not last_offset < header.base_offset <= header.last_offset < limit:
-                    raise _misplaced(header, last_offset)
-                if not segment.can_hold(header.last_offset):
-                    raise _misplaced(header, last_offset)
-                after_gap = header.magic == MAGIC_V2 and header.base_offset > last_offset + 1
-                waiting = Found(header, data, start, after_gap)
-    except CorruptBatch as error:
-        fault = error
-    if waiting is not None:
-        is_end = fault is not None or limit == LONG_MAX
-        if waiting.after_gap and is_end and waiting.header.base_offset > gaps_end:
-            raise _misplaced(waiting.header, last_offset)
-        yield waiting
-    if fault is not None:
-        raise fault
-
-
-def _misplaced(header: BatchHeader, last_offset: int) -> CorruptBatch:
-    return CorruptBatch(
-        f"the batch at position {header.position} has the offsets {header.base_offset} to"
-        f" {header.last_offset},"
-        f" which do not follow {last_offset}"
-    )
+def _watched(segment: Segment, watch: Watch) -> Iterator[tuple[int, bytes, list[BatchHeader]]]:
+    for piece in segment.pieces():
+        watch(segment.path(log_files.LOG), piece[0], segment.size)
+        yield piece
 
 
 def _replay(segment: Segment, producers: Producers, epochs: LeaderEpochs, found: Found) -> None:

@@ -31,11 +31,11 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.disk import SimulatedDisk, SimulatedFile
+from barnabas.storage import segment_indexes
 from barnabas.storage.log import log_files
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.refused import StorageRefused
-from barnabas.storage.segment import segment
 from barnabas.testing.torn.checker import Judge, Served, TornFault, committed_values, served
 from barnabas.testing.torn.damage import Wound, draw_wound
 from barnabas.testing.torn.folders import CLEANER_STEPS, DATA, START_MS, TABLE, DataFolder, open_manager
@@ -250,7 +250,7 @@ class Round:
         said: list[str] = []
         with listening(said):
             manager = open_manager(disk)
-            repairs = [line for line in said if not line.endswith(segment.BATCHES_ARE_DAMAGED)]
+            repairs = [line for line in said if not line.endswith(segment_indexes.BATCHES_ARE_DAMAGED)]
             if repairs:
                 raise TornFault(f"the second start had something to repair: {repairs}")
             for partition, log in manager.logs.items():

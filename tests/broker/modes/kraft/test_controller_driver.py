@@ -46,7 +46,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 class FakeStore:
-    """Keeps batches in a list; commits, refuses and loses leadership when a test says so."""
+    """Keeps batches in a list; tests control commits, refusals and loss of leadership."""
 
     def __init__(self, clock: HandClock) -> None:
         self.epoch: int | None = None
@@ -54,7 +54,7 @@ class FakeStore:
         self.end_offset = 0
         self.committed = 0
         self.refusal: KafkaError | None = None
-        # An append of more records than this is spread over several batches.
+        # An append of more records than this is split into several batches.
         self.most_records = 10_000
         self._clock = clock
         self.driver: ControllerDriver | None = None
@@ -74,14 +74,14 @@ class FakeStore:
         self.batches.append(batch)
 
     def commit(self, count: int | None = None) -> None:
-        """So many batches more, or all."""
+        """Commits this many more batches, or all."""
         assert self.driver is not None
         batches = self.batches[self.committed :][:count]
         self.committed += len(batches)
         self.driver.committed(batches, is_end=True)
 
     def win(self, epoch: int) -> None:
-        """With all before the epoch's first record committed, as the interface promises."""
+        """Wins, with everything before the epoch's first record committed, as the interface requires."""
         assert self.driver is not None
         self.epoch = epoch
         self._add(epoch, (), count=1)
@@ -89,7 +89,7 @@ class FakeStore:
         self.driver.won(epoch)
 
     def lose(self, *, forget: bool = False) -> None:
-        """`forget`: another leader has overwritten what was not committed."""
+        """`forget`: another leader has overwritten the uncommitted records."""
         assert self.driver is not None
         lost, self.epoch = self.epoch, None
         assert lost is not None
@@ -100,7 +100,7 @@ class FakeStore:
 
 
 class Rig:
-    """A controller, its driver, a fake store and a clock that tests move."""
+    """A controller, its driver, a fake store and a clock that tests advance."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
@@ -150,7 +150,7 @@ class Rig:
         return heard
 
     def lead_with_a_broker(self) -> int:
-        """Epoch 1, a broker that is unfenced, all committed; the broker's epoch."""
+        """Leads in epoch 1 with an unfenced broker, all committed; returns the broker's epoch."""
         self.store.win(1)
         self.store.commit()
         (registered,) = self._committed(registration())
@@ -191,7 +191,7 @@ def test_a_refused_append_changes_nothing() -> None:
 def test_records_that_contradict_the_image_never_reach_the_store(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A decision that is wrong must not be written: no node could ever apply it."""
+    """A wrong decision must not be appended: no node could apply it."""
     rig = Rig()
     rig.lead_with_a_broker()
     before, end = rig.image, rig.store.end_offset
@@ -210,7 +210,7 @@ def test_records_that_contradict_the_image_never_reach_the_store(
     assert (rig.image, rig.store.end_offset) == (before, end)
 
 
-def test_lost_leadership_drops_what_was_not_committed() -> None:
+def test_lost_leadership_reverts_uncommitted_records() -> None:
     rig = Rig()
     rig.lead_with_a_broker()
     committed = rig.image
@@ -234,8 +234,8 @@ def test_lost_leadership_drops_what_was_not_committed() -> None:
     assert rig.image.epoch == 3
 
 
-def test_what_is_committed_after_leadership_was_lost_counts_all_the_same() -> None:
-    """It stayed in the log, and the next leader's first record commits it."""
+def test_records_committed_after_lost_leadership_are_applied() -> None:
+    """They stayed in the log, and the next leader's first record commits them."""
     rig = Rig()
     rig.lead_with_a_broker()
     heard = rig.send(creation("t"))
@@ -252,7 +252,7 @@ def test_what_is_committed_after_leadership_was_lost_counts_all_the_same() -> No
 
 
 def test_half_of_an_append_is_committed_when_leadership_is_lost() -> None:
-    """What may be spread over batches counts batch by batch, and the controller knows how far it got."""
+    """A non-atomic append is applied batch by batch, and the controller knows how far it got."""
     rig = Rig()
     epoch = rig.lead_with_a_broker()
     heard = rig.send(creation("t", partitions=6))
@@ -286,8 +286,8 @@ def test_replies_come_in_order_when_their_records_are_committed() -> None:
     assert isinstance(at_once, ListPartitionReassignmentsResponse)
 
 
-def test_a_request_that_is_not_committed_in_time_is_told_so() -> None:
-    """`ask` had no deadline: a client waited for ever behind a disk that hangs."""
+def test_a_request_that_is_not_committed_in_time_times_out() -> None:
+    """`ask` had no deadline: clients waited forever for a disk that hangs."""
     rig = Rig()
     rig.lead_with_a_broker()
     early = rig.send(creation("a"))
@@ -304,7 +304,7 @@ def test_a_request_that_is_not_committed_in_time_is_told_so() -> None:
     assert len(rig.timers) == 0
 
 
-def test_a_deadline_counts_behind_one_that_has_none() -> None:
+def test_a_deadline_counts_after_a_response_without_one() -> None:
     rig = Rig()
     rig.lead_with_a_broker()
     rig.send(creation("a"))
@@ -322,7 +322,7 @@ def test_a_deadline_counts_behind_one_that_has_none() -> None:
     assert stopped == ["committed"]
 
 
-def test_a_controller_that_cannot_apply_what_its_log_has_taken_stops_the_node(
+def test_a_controller_that_cannot_apply_appended_records_stops_the_node(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = Rig()
@@ -347,7 +347,7 @@ def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(heard) for heard in waiting] == [1, 1]
 
 
-def test_a_controller_that_does_not_lead_follows_what_others_commit() -> None:
+def test_an_inactive_controller_replays_committed_records() -> None:
     leader, follower = Rig(), Rig()
     leader.lead_with_a_broker()
     leader.send(creation("t", partitions=2))
@@ -386,8 +386,10 @@ def test_a_committed_record_that_cannot_be_applied_is_no_small_matter() -> None:
         rig.store.commit()
 
 
-def test_an_answer_that_leads_to_a_fault_is_its_askers_business(caplog: pytest.LogCaptureFixture) -> None:
-    """A handler's fault reached the code that applies what is committed."""
+def test_an_exception_of_a_responses_receiver_does_not_affect_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A handler's exception reached the code that applies committed records."""
     rig = Rig()
     rig.lead_with_a_broker()
 

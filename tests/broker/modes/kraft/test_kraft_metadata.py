@@ -45,7 +45,7 @@ from barnabas.testing.simulation.metadata_node import (
 from tests.broker.worlds.kraft_world import KraftWorld, Listening
 
 
-def test_a_first_start_writes_what_apache_kafka_writes() -> None:
+def test_a_first_start_writes_apache_kafkas_records() -> None:
     # M-E1: golden/logs/kraft-4.1.0
     kraft = KraftWorld()
     assert kraft.started.done
@@ -85,13 +85,13 @@ def test_a_request_becomes_one_batch_a_delta_and_then_a_reply() -> None:
     assert "t" not in kraft.image.topic_ids
     kraft.run(30)
     assert isinstance(heard[0], CreateTopicsResponse)
-    assert seen == [0], "who subscribed hears before who asked"
+    assert seen == [0], "publishers are called before the response is sent"
     assert len(kraft.log()) == batches + 1
     (delta,) = kraft.deltas[deltas:]
     assert (len(delta.partitions), delta.image) == (3, kraft.image)
 
 
-def test_a_reply_without_records_waits_for_what_it_rests_on() -> None:
+def test_a_response_without_records_waits_for_earlier_records() -> None:
     kraft = KraftWorld()
     kraft.join()
     created = kraft.send(creation("t"))
@@ -100,7 +100,7 @@ def test_a_reply_without_records_waits_for_what_it_rests_on() -> None:
     kraft.run(30)
     assert (len(created), len(listed)) == (1, 1)
     alone = kraft.send(ListPartitionReassignmentsRequest(topics=None))
-    assert isinstance(alone[0], ListPartitionReassignmentsResponse), "nothing is on its way: at once"
+    assert isinstance(alone[0], ListPartitionReassignmentsResponse), "nothing is pending: at once"
 
 
 def test_a_restart_leads_in_a_new_epoch_and_knows_everything() -> None:
@@ -118,7 +118,7 @@ def test_a_restart_leads_in_a_new_epoch_and_knows_everything() -> None:
         assert kraft.image.topics == before.topics
         assert kraft.image.configs == before.configs
         assert kraft.image.brokers == before.brokers
-        # The first delta has all that the log had; nobody needs another source.
+        # The first delta has the whole log; publishers need no other source.
         assert kraft.deltas[0].before is EMPTY_IMAGE
         assert len(kraft.deltas[0].partitions) == 4
     assert b"3 " in kraft.disk.read_bytes(f"{METADATA}/leader-epoch-checkpoint")
@@ -182,7 +182,7 @@ def test_the_log_moves_on_when_nothing_happens() -> None:
     assert all(isinstance(record, NoOpRecord) for record in idle)
 
 
-def test_a_broker_that_is_not_heard_of_is_fenced() -> None:
+def test_a_broker_without_heartbeats_is_fenced() -> None:
     kraft = KraftWorld()
     kraft.join()
     kraft.run(8_900)
@@ -208,7 +208,7 @@ def test_a_refused_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert "t" in kraft.image.topic_ids
 
 
-def test_what_waits_for_the_disk_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncommitted_records_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft = KraftWorld()
     kraft.join()
     monkeypatch.setattr(raft_store, "MAX_UNCOMMITTED_BYTES", 1)
@@ -247,7 +247,7 @@ def test_before_and_after_its_time_there_is_no_controller() -> None:
     kraft.stop()
 
 
-def test_stopping_waits_for_what_is_on_its_way() -> None:
+def test_stopping_waits_for_pending_writes() -> None:
     kraft = KraftWorld()
     kraft.join()
     heard = kraft.send(creation("t"))
@@ -298,7 +298,7 @@ def test_a_vote_that_cannot_be_kept_fails_the_start() -> None:
     assert (len(failed), len(kraft.failures)) == (1, 1)
 
 
-# Leadership that is lost and won again
+# Leadership changes
 
 
 def _resign(kraft: KraftWorld) -> None:
@@ -316,8 +316,8 @@ def _stand(kraft: KraftWorld) -> None:
     kraft.run(50)
 
 
-def test_a_controller_that_loses_leadership_refuses_whoever_waits_and_decides_no_more() -> None:
-    """The driver ignored it: replies waited for ever, and decisions rested on what was never committed."""
+def test_a_controller_that_loses_leadership_fails_waiting_requests() -> None:
+    """The driver ignored it: responses waited forever, and decisions used uncommitted records."""
     kraft = KraftWorld()
     kraft.join()
     waiting = kraft.send(creation("t"))
@@ -343,7 +343,7 @@ def test_a_controller_that_loses_leadership_refuses_whoever_waits_and_decides_no
 
 
 def test_an_append_while_the_loss_is_not_reported_yet_is_refused() -> None:
-    """The node knows first, the controller when the disk has taken what was before: nothing slips between."""
+    """The Raft node knows first, the controller after the pending writes: no append slips between."""
     kraft = KraftWorld()
     kraft.join()
     kraft.send(creation("t"))
@@ -371,8 +371,8 @@ def test_a_node_that_leads_again_gives_its_own_live_broker_a_whole_session() -> 
     assert kraft.image.brokers[1].fenced
 
 
-def test_all_stale_brokers_are_fenced_in_one_turn() -> None:
-    """One a turn, with eight turns a session: a rack that is gone was fenced for minutes."""
+def test_all_stale_brokers_are_fenced_in_one_run() -> None:
+    """One broker per run, with eight runs per session: fencing a failed rack took minutes."""
     kraft = KraftWorld()
     kraft.join()
     for broker_id in range(2, 7):
@@ -385,14 +385,14 @@ def test_all_stale_brokers_are_fenced_in_one_turn() -> None:
     kraft.run(12_000)
     assert all(broker.fenced for broker in kraft.image.brokers.values())
     assert len(fenced_at) == 6
-    assert fenced_at[-1] - fenced_at[0] < 100 * NS_PER_MS, "in virtual time, of which a turn takes 1,125 ms"
+    assert fenced_at[-1] - fenced_at[0] < 100 * NS_PER_MS, "in virtual time, of which a run takes 1,125 ms"
 
 
-# What the image is made of
+# Images
 
 
 def test_the_brokers_image_is_its_own() -> None:
-    """The controller's image object was the broker's: what was decided was seen before it was committed."""
+    """Broker and controller shared an image: the broker saw uncommitted decisions."""
     kraft = KraftWorld()
     kraft.join()
     kraft.send(creation("t"))
@@ -407,7 +407,7 @@ def test_the_brokers_image_is_its_own() -> None:
 
 
 def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Apache Kafka's fault handlers do: the state and the log disagree, and going on would spread it."""
+    """As Apache Kafka's fault handlers do: state and log differ, and continuing would spread the damage."""
     kraft = KraftWorld()
     kraft.join()
     heard = kraft.send(creation("t"))
@@ -444,7 +444,7 @@ def test_a_log_that_no_node_can_apply_fails_the_start(monkeypatch: pytest.Monkey
     assert isinstance(failed[0], MetadataLoadError)
 
 
-def test_a_long_log_is_reported_in_pieces_and_published_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_reported_in_chunks_and_published_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     kraft = _made_topics()
     image = kraft.image
     kraft.stop()
@@ -465,7 +465,7 @@ SMALL = {
 }
 
 
-def test_snapshots_take_the_place_of_the_log() -> None:
+def test_snapshots_replace_the_log() -> None:
     # KIP-630
     kraft = KraftWorld(SMALL)
     kraft.join()
@@ -518,7 +518,7 @@ def test_snapshots_that_were_not_finished_are_removed() -> None:
     assert kraft.started.done
 
 
-# What is refused
+# Refused starts
 
 
 def _refused(kraft: KraftWorld) -> str:
@@ -549,7 +549,7 @@ def test_a_quorum_of_several_voters() -> None:
     assert "quorums of more than one controller are not supported yet" in _refused(KraftWorld(voters))
 
 
-def test_a_voter_of_another_folder() -> None:
+def test_a_voter_with_another_directory_id() -> None:
     kraft = KraftWorld(dynamic=True)
     kraft.stop()
     properties = f"{DATA}/meta.properties"
@@ -590,7 +590,7 @@ def test_a_snapshot_with_a_broken_batch() -> None:
 
 
 def _made_topics() -> KraftWorld:
-    """A node that has made topics, each in a batch of its own."""
+    """A node that has created topics, each in its own batch."""
     kraft = KraftWorld()
     kraft.join()
     for number in range(10):
@@ -599,7 +599,7 @@ def _made_topics() -> KraftWorld:
 
 
 def _flip(kraft: KraftWorld, batch: BatchView, byte: int = 80) -> None:
-    """One bit within this batch of the metadata log, which has one segment."""
+    """Flips one bit in this batch of the metadata log, which has one segment."""
     (name,) = kraft.names(".log")
     path = f"{METADATA}/{name}"
     content = bytearray(kraft.disk.read_bytes(path))
@@ -611,7 +611,7 @@ def _flip(kraft: KraftWorld, batch: BatchView, byte: int = 80) -> None:
 @pytest.mark.parametrize("which", [1, 5, -1])
 @pytest.mark.parametrize("byte", [3, 9, 30, 80])
 def test_a_damaged_batch_of_the_metadata_log_is_refused(which: int, byte: int) -> None:
-    """F11: the log was cut at the damage with a warning; later topics became stray, all offsets were lost."""
+    """F11: the log was truncated at the corrupt batch; later topics became stray, all offsets were lost."""
     kraft = _made_topics()
     kraft.stop()
     damaged, count = kraft.log()[which], len(kraft.log())
@@ -622,17 +622,17 @@ def test_a_damaged_batch_of_the_metadata_log_is_refused(which: int, byte: int) -
     assert f"offset {damaged.base_offset} cannot be read" in refusal
     assert "remove committed-offset-checkpoint" in refusal
     after = kraft.disk.read_bytes(f"{METADATA}/{kraft.names('.log')[0]}")
-    assert before == after, "nothing was cut, and so nothing is lost that a copy might complete"
+    assert before == after, "nothing was truncated, so a backup can still complete it"
     kraft.disk.remove(f"{METADATA}/committed-offset-checkpoint")
     kraft.refusal = None
     kraft.restart()
     assert kraft.refusal is None
     assert len(kraft.log()) < count + 3
-    assert kraft.started.done, "whoever was told how to go on can go on"
+    assert kraft.started.done, "the advice in the message works"
 
 
 def test_damage_is_found_after_a_crash_too() -> None:
-    """F11: what was committed is written down while the node runs."""
+    """F11: the committed offset is checkpointed while the node runs."""
     kraft = _made_topics()
     kraft.run(2_000)
     kraft.ask(creation("last"), CreateTopicsResponse)
@@ -642,7 +642,7 @@ def test_damage_is_found_after_a_crash_too() -> None:
 
 
 def test_a_log_that_lost_its_end_is_refused() -> None:
-    """F11: as a copy that was not finished would be."""
+    """F11: like an incomplete copy."""
     kraft = _made_topics()
     kraft.stop()
     last = kraft.log()[-1]
@@ -675,7 +675,7 @@ def test_a_checkpoint_that_is_torn_is_not_believed(content: bytes) -> None:
     assert kraft.started.done
 
 
-def test_what_a_snapshot_holds_need_not_be_in_the_log() -> None:
+def test_records_in_a_snapshot_need_not_be_in_the_log() -> None:
     kraft = KraftWorld(SMALL)
     kraft.join()
     for number in range(20):
@@ -693,7 +693,7 @@ def test_what_a_snapshot_holds_need_not_be_in_the_log() -> None:
     assert kraft.started.done
 
 
-def test_a_log_that_begins_too_late() -> None:
+def test_a_log_that_starts_too_late() -> None:
     kraft = KraftWorld(SMALL)
     kraft.join()
     for number in range(40):
@@ -706,7 +706,7 @@ def test_a_log_that_begins_too_late() -> None:
     assert "no snapshot has earlier records" in _refused(kraft)
 
 
-# Apache Kafka's folders
+# Apache Kafka's directories
 
 
 @pytest.mark.parametrize(("mode", "epoch", "topics"), [("kraft-4.1.0", 2, 15), ("kraft-3.9.1", 2, 15)])

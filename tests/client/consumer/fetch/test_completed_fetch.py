@@ -34,7 +34,7 @@ def marker(at: int, producer_id: int, *, commit: bool) -> bytes:
 
 
 def seen(content: bytes, fetch_offset: int, aborted: list[AbortedTransaction]) -> list[int]:
-    """The same in bytes and in memory that belongs to somebody else."""
+    """The same for bytes and for a borrowed buffer."""
     found = [taken(one, fetch_offset, aborted) for one in (content, memoryview(bytearray(content)))]
     assert found[0] == found[1]
     return found[0]
@@ -55,7 +55,7 @@ def test_aborted_records_are_left_out_and_committed_ones_are_not() -> None:
 
 
 def test_a_fetch_between_the_records_and_the_end_of_an_aborted_transaction() -> None:
-    """The end tells of records before what was fetched; what the producer writes next is another matter."""
+    """The marker refers to records before the fetched range; what the producer writes next is unaffected."""
     content = marker(10, 7, commit=False) + data(11, 8) + data(12, 7) + marker(13, 7, commit=True)
     assert seen(content, 10, [AbortedTransaction(9, 7)]) == [11, 12]
 

@@ -43,7 +43,7 @@ async def take(consumer: Consumer, count: int) -> list[int]:
 
 
 def fetches(broker: ScriptedBroker) -> list[FetchRequest]:
-    return [request for request, _ in broker.asked if isinstance(request, FetchRequest)]
+    return [request for request, _ in broker.requests if isinstance(request, FetchRequest)]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_connection_that_breaks(run: Run) -> None:
     run(work())
 
 
-def test_a_session_tells_only_what_changes_and_starts_anew_when_lost(run: Run) -> None:
+def test_a_session_sends_only_changes_and_restarts_when_lost(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker:
             await fill(broker, 5)
@@ -135,7 +135,7 @@ def test_a_session_tells_only_what_changes_and_starts_anew_when_lost(run: Run) -
 
 
 def test_a_log_that_was_cut_is_noticed_after_an_election(run: Run) -> None:
-    """KIP-320: a new leader that had less; what was read of the rest is gone."""
+    """KIP-320: a new leader had a shorter log; the records read beyond it are lost."""
 
     async def work() -> None:
         async with scripted() as broker:
@@ -152,7 +152,7 @@ def test_a_log_that_was_cut_is_noticed_after_an_election(run: Run) -> None:
     run(work())
 
 
-def test_a_log_that_was_cut_stops_a_reader_without_a_policy(run: Run) -> None:
+def test_a_truncated_log_stops_a_reader_without_a_policy(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker:
             await fill(broker, 10)
@@ -234,10 +234,10 @@ def test_reading_ahead_has_its_limits(run: Run) -> None:
 
             def one_each(request: FetchRequest, version: int) -> Any:
                 offset = request.topics[0].partitions[0].fetch_offset if request.topics else 50
-                answer = broker.fetched(offset)
-                part = answer.responses[0].partitions[0]
+                response = broker.fetched(offset)
+                part = response.responses[0].partitions[0]
                 part.records = next((one.copy() for one in broker.log if one.base_offset == offset), b"")
-                return answer
+                return response
 
             broker.handlers[FetchRequest] = one_each
             async with Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
@@ -258,7 +258,7 @@ def test_reading_ahead_has_its_limits(run: Run) -> None:
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 @pytest.mark.parametrize("as_arrow", [False, True])
 def test_what_was_handed_out_stays_as_it_is(run: Run, codec: str, as_arrow: bool) -> None:
-    """Large answers are received and kept in memory that is used again; nothing of it is the user's."""
+    """Large responses are kept in reused buffers; none of that memory is passed to the user."""
 
     async def work() -> None:
         wanted = [b"%05d" % number * 20_000 for number in range(12)]
@@ -270,10 +270,10 @@ def test_what_was_handed_out_stays_as_it_is(run: Run, codec: str, as_arrow: bool
 
             def two_each(request: FetchRequest, version: int) -> Any:
                 offset = request.topics[0].partitions[0].fetch_offset if request.topics else len(wanted)
-                answer = broker.fetched(offset)
-                part = answer.responses[0].partitions[0]
+                response = broker.fetched(offset)
+                part = response.responses[0].partitions[0]
                 part.records = b"".join(one.copy() for one in broker.log[offset : offset + 2])
-                return answer
+                return response
 
             broker.handlers[FetchRequest] = two_each
             async with Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
@@ -284,7 +284,7 @@ def test_what_was_handed_out_stays_as_it_is(run: Run, codec: str, as_arrow: bool
 
 
 async def handed_out(consumer: Consumer, count: int, as_arrow: bool) -> list[object]:
-    """The values, looked at only after all of them have come."""
+    """The values, checked only after all of them have arrived."""
     if as_arrow:
         batches: list[Any] = []
         while sum(batch.num_rows for batch in batches) < count:

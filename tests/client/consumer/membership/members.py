@@ -21,41 +21,41 @@ QUICK: dict[str, Any] = {
 }
 
 
-class Heard:
+class RecordedCalls:
     """A listener that remembers."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int]]] = []
 
     def on_partitions_assigned(self, partitions: list[Any]) -> None:
-        self.calls.append(("assigned", [one.partition for one in partitions]))
+        self.calls.append(("assigned", [partition.partition for partition in partitions]))
 
     def on_partitions_revoked(self, partitions: list[Any]) -> None:
-        self.calls.append(("revoked", [one.partition for one in partitions]))
+        self.calls.append(("revoked", [partition.partition for partition in partitions]))
 
     def on_partitions_lost(self, partitions: list[Any]) -> None:
-        self.calls.append(("lost", [one.partition for one in partitions]))
+        self.calls.append(("lost", [partition.partition for partition in partitions]))
 
 
 @asynccontextmanager
 async def member(
     kind: Any, broker: ScriptedBroker, **options: Any
-) -> AsyncIterator[tuple[Any, Subscription, Heard]]:
-    """A membership of a kind that is subscribed to the topic; what it changes, and what its listener heard."""
+) -> AsyncIterator[tuple[Any, Subscription, RecordedCalls]]:
+    """A subscribed membership of either protocol, with recorded assignment changes and listener calls."""
     settings = consumer_options(None, {"bootstrap_servers": broker.bootstrap, **QUICK, **options})
     cluster = Cluster(settings)
-    subscription, heard = Subscription(), Heard()
+    subscription, calls = Subscription(), RecordedCalls()
 
     async def no_commit(_: Any) -> None:
         pass
 
-    subscription.subscribe([TOPIC], listener=heard)
+    subscription.subscribe([TOPIC], listener=calls)
     cluster.wanted = {TOPIC}
     membership = kind(
         settings, cluster, subscription, AssignmentHandler(subscription, no_commit), lambda: None
     )
     try:
-        yield membership, subscription, heard
+        yield membership, subscription, calls
     finally:
         await membership.close()
         await cluster.close()

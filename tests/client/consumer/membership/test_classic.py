@@ -60,43 +60,41 @@ def coordinate(broker: ScriptedBroker, *numbers: int) -> None:
     broker.handlers[LeaveGroupRequest] = lambda *_: LeaveGroupResponse(throttle_time_ms=0, error_code=0)
 
 
-def test_joining_gives_partitions_and_leaving_says_so(run: Run) -> None:
+def test_joining_assigns_partitions_and_leaving_is_sent(run: Run) -> None:
     async def work() -> None:
         async with (
             scripted() as broker,
-            member(ClassicMembership, broker) as (membership, subscription, heard),
+            member(ClassicMembership, broker) as (membership, subscription, calls),
         ):
             coordinate(broker, 0, 2)
             await membership.update(Deadline(PATIENT_MS))
-            assert [one.partition for one in subscription.partitions] == [0, 2]
-            assert heard.calls == [("assigned", [0, 2])]
+            assert [partition.partition for partition in subscription.partitions] == [0, 2]
+            assert calls.calls == [("assigned", [0, 2])]
             assert membership.generation == Generation(1, "m", "range")
             assert not membership.needs_attention
             await membership.leave(Deadline(PATIENT_MS))
-            (left,) = [one for one, _ in broker.asked if isinstance(one, LeaveGroupRequest)]
+            (left,) = [one for one, _ in broker.requests if isinstance(one, LeaveGroupRequest)]
             assert [one.member_id for one in left.members] == ["m"]
 
     run(work())
 
 
-def test_a_member_id_that_the_coordinator_gives_is_joined_with(run: Run) -> None:
-    """KIP-394: at once, and without a rebalance for the id that nobody uses."""
+def test_a_member_joins_with_the_id_that_the_coordinator_assigns(run: Run) -> None:
+    """KIP-394: immediately, and without a rebalance for the unused id."""
 
     async def work() -> None:
         async with scripted() as broker, member(ClassicMembership, broker) as (membership, *_):
             coordinate(broker, 0)
             broker.once(JoinGroupRequest, lambda *_: joined(ErrorCode.MEMBER_ID_REQUIRED, -1, "given"))
             await membership.update(Deadline(PATIENT_MS))
-            asked = [one.member_id for one, _ in broker.asked if isinstance(one, JoinGroupRequest)]
+            asked = [one.member_id for one, _ in broker.requests if isinstance(one, JoinGroupRequest)]
             assert asked == ["", "given"]
 
     run(work())
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_late_answer_to_a_heartbeat_says_nothing_about_the_new_generation(
-    run: Run, code: ErrorCode
-) -> None:
+def test_a_late_heartbeat_response_does_not_affect_the_new_generation(run: Run, code: ErrorCode) -> None:
     async def work() -> None:
         async with scripted() as broker, member(ClassicMembership, broker) as (membership, *_):
             coordinate(broker, 0)
@@ -118,14 +116,14 @@ def test_a_late_answer_to_a_heartbeat_says_nothing_about_the_new_generation(
     run(work())
 
 
-def test_a_member_that_was_dropped_loses_its_partitions_and_joins_anew(run: Run) -> None:
+def test_a_removed_member_loses_its_partitions_and_joins_again(run: Run) -> None:
     async def work() -> None:
         async with (
             scripted() as broker,
             member(ClassicMembership, broker, heartbeat_interval_ms=5, session_timeout_ms=100) as (
                 membership,
                 _,
-                heard,
+                calls,
             ),
         ):
             coordinate(broker, 0)
@@ -134,14 +132,14 @@ def test_a_member_that_was_dropped_loses_its_partitions_and_joins_anew(run: Run)
             await until(lambda: membership.needs_attention)
             assert membership.generation == Generation()
             await membership.update(Deadline(PATIENT_MS))
-            assert heard.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
-            asked = [one.member_id for one, _ in broker.asked if isinstance(one, JoinGroupRequest)]
+            assert calls.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
+            asked = [one.member_id for one, _ in broker.requests if isinstance(one, JoinGroupRequest)]
             assert asked == ["", ""]
 
     run(work())
 
 
-def test_a_rebalance_gives_partitions_back_before_joining(run: Run) -> None:
+def test_a_rebalance_revokes_partitions_before_joining(run: Run) -> None:
     async def work() -> None:
         options = {
             "heartbeat_interval_ms": 5,
@@ -153,7 +151,7 @@ def test_a_rebalance_gives_partitions_back_before_joining(run: Run) -> None:
             member(ClassicMembership, broker, **options) as (
                 membership,
                 _,
-                heard,
+                calls,
             ),
         ):
             coordinate(broker, 0)
@@ -162,8 +160,8 @@ def test_a_rebalance_gives_partitions_back_before_joining(run: Run) -> None:
             await until(lambda: membership.needs_attention)
             assert membership.generation == Generation(1, "m", "range"), "it stays a member meanwhile"
             await membership.update(Deadline(PATIENT_MS))
-            assert heard.calls == [("assigned", [0]), ("revoked", [0]), ("assigned", [0])]
-            asked = [one.member_id for one, _ in broker.asked if isinstance(one, JoinGroupRequest)]
+            assert calls.calls == [("assigned", [0]), ("revoked", [0]), ("assigned", [0])]
+            asked = [one.member_id for one, _ in broker.requests if isinstance(one, JoinGroupRequest)]
             assert asked == ["", "m"]
 
     run(work())
@@ -185,13 +183,13 @@ def test_a_coordinator_that_moved_is_looked_up_again_by_joins_and_heartbeats(run
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_sync_that_is_refused_joins_anew_without_the_old_id(run: Run, code: ErrorCode) -> None:
+def test_a_refused_sync_joins_again_without_the_old_id(run: Run, code: ErrorCode) -> None:
     async def work() -> None:
         async with scripted() as broker, member(ClassicMembership, broker) as (membership, *_):
             coordinate(broker, 0)
             broker.once(SyncGroupRequest, lambda *_: synced(code=code))
             await membership.update(Deadline(PATIENT_MS))
-            asked = [one.member_id for one, _ in broker.asked if isinstance(one, JoinGroupRequest)]
+            asked = [one.member_id for one, _ in broker.requests if isinstance(one, JoinGroupRequest)]
             assert asked == ["", ""]
 
     run(work())
@@ -203,7 +201,7 @@ def test_a_sync_during_a_rebalance_keeps_the_id(run: Run) -> None:
             coordinate(broker, 0)
             broker.once(SyncGroupRequest, lambda *_: synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
             await membership.update(Deadline(PATIENT_MS))
-            asked = [one.member_id for one, _ in broker.asked if isinstance(one, JoinGroupRequest)]
+            asked = [one.member_id for one, _ in broker.requests if isinstance(one, JoinGroupRequest)]
             assert asked == ["", "m"]
 
     run(work())
@@ -226,25 +224,25 @@ def test_what_no_further_attempt_changes_is_raised_in_the_poll(run: Run) -> None
     run(work())
 
 
-def test_whoever_does_not_poll_leaves_and_comes_back(run: Run) -> None:
+def test_a_member_that_does_not_poll_leaves_and_rejoins(run: Run) -> None:
     async def work() -> None:
         options = {"heartbeat_interval_ms": 5, "session_timeout_ms": 100, "max_poll_interval_ms": 100}
         async with (
             scripted() as broker,
-            member(ClassicMembership, broker, **options) as (membership, _, heard),
+            member(ClassicMembership, broker, **options) as (membership, _, calls),
         ):
             coordinate(broker, 0)
             await membership.update(Deadline(PATIENT_MS))
             await until(lambda: broker.count(LeaveGroupRequest) == 1)
             membership.polled()
             await membership.update(Deadline(PATIENT_MS))
-            assert heard.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
+            assert calls.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
 
     run(work())
 
 
 def test_a_static_member_does_not_leave(run: Run) -> None:
-    """KIP-345: its partitions wait for it to come back."""
+    """KIP-345: its partitions are kept until it returns."""
 
     async def work() -> None:
         async with (
@@ -263,13 +261,13 @@ def test_a_static_member_does_not_leave(run: Run) -> None:
 
 
 def test_a_cooperative_member_keeps_what_stays_and_joins_again_after_giving_back(run: Run) -> None:
-    """KIP-429: others get in the next rebalance what was given back in this one."""
+    """KIP-429: other members receive revoked partitions in the next rebalance."""
 
     async def work() -> None:
         options = {"partition_assignment_strategy": "cooperative-sticky"}
         async with (
             scripted() as broker,
-            member(ClassicMembership, broker, **options) as (membership, subscription, heard),
+            member(ClassicMembership, broker, **options) as (membership, subscription, calls),
         ):
             coordinate(broker, 0, 1)
             broker.handlers[JoinGroupRequest] = lambda *_: joined(protocol="cooperative-sticky")
@@ -278,17 +276,17 @@ def test_a_cooperative_member_keeps_what_stays_and_joins_again_after_giving_back
             membership._request_join("a test wants it")
             before = broker.count(JoinGroupRequest)
             await membership.update(Deadline(PATIENT_MS))
-            assert heard.calls == [
+            assert calls.calls == [
                 ("assigned", [0, 1]),
                 ("revoked", [0]),
                 ("assigned", [2]),
                 ("assigned", []),
             ]
             assert broker.count(JoinGroupRequest) == before + 2
-            # What is not subscribed to any more is given back before the group is asked.
-            subscription.subscribe(["another"], listener=heard)
+            # Partitions that are no longer subscribed are revoked before the join.
+            subscription.subscribe(["another"], listener=calls)
             broker.handlers[SyncGroupRequest] = lambda *_: synced()
             await membership.update(Deadline(PATIENT_MS))
-            assert heard.calls[4:] == [("revoked", [1, 2]), ("assigned", [])]
+            assert calls.calls[4:] == [("revoked", [1, 2]), ("assigned", [])]
 
     run(work())

@@ -44,17 +44,17 @@ def beaten(
     )
 
 
-def asked_by(broker: ScriptedBroker) -> list[ConsumerGroupHeartbeatRequest]:
-    return [one for one, _ in broker.asked if isinstance(one, ConsumerGroupHeartbeatRequest)]
+def requests_of(broker: ScriptedBroker) -> list[ConsumerGroupHeartbeatRequest]:
+    return [one for one, _ in broker.requests if isinstance(one, ConsumerGroupHeartbeatRequest)]
 
 
 def owned(request: ConsumerGroupHeartbeatRequest) -> list[int] | None:
     topics = request.topic_partitions
-    return None if topics is None else [number for one in topics for number in one.partitions]
+    return None if topics is None else [number for topic in topics for number in topic.partitions]
 
 
 async def assigned(membership: Any, broker: ScriptedBroker, *numbers: int) -> None:
-    """Join, take partitions, and say so."""
+    """Join, receive an assignment, and acknowledge it."""
     broker.handlers[ConsumerGroupHeartbeatRequest] = lambda *_: beaten(*numbers)
 
     async def is_settled() -> bool:
@@ -65,31 +65,31 @@ async def assigned(membership: Any, broker: ScriptedBroker, *numbers: int) -> No
     await until(is_settled)
 
 
-def test_joining_tells_everything_and_later_only_what_has_changed(run: Run) -> None:
+def test_joining_sends_everything_and_later_only_changes(run: Run) -> None:
     async def work() -> None:
         async with (
             scripted() as broker,
-            member(ConsumerProtocolMembership, broker, **OPTIONS) as (membership, _, heard),
+            member(ConsumerProtocolMembership, broker, **OPTIONS) as (membership, _, calls),
         ):
             broker.partitions = 2
             await assigned(membership, broker, 0, 1)
-            assert heard.calls == [("assigned", [0, 1])]
-            first, *others = asked_by(broker)
+            assert calls.calls == [("assigned", [0, 1])]
+            first, *others = requests_of(broker)
             assert (first.member_epoch, first.subscribed_topic_names, owned(first)) == (0, [TOPIC], [])
             assert first.rebalance_timeout_ms == 300_000
-            sent = [one for one in others if owned(one) is not None]
+            sent = [other for other in others if owned(other) is not None]
             assert [owned(one) for one in sent] == [[0, 1]], "said once"
             assert all(
-                one.subscribed_topic_names is None and one.rebalance_timeout_ms == -1 for one in others
+                other.subscribed_topic_names is None and other.rebalance_timeout_ms == -1 for other in others
             )
-            assert all(one.member_epoch == 1 for one in others)
+            assert all(other.member_epoch == 1 for other in others)
             assert membership._interval_s == 0.005, "as often as the broker wants to hear"
 
     run(work())
 
 
-def test_after_trouble_everything_is_told_again(run: Run) -> None:
-    """Nobody knows whether a heartbeat was heard that got no answer, and a new coordinator knows nothing."""
+def test_after_an_error_everything_is_sent_again(run: Run) -> None:
+    """The outcome of a heartbeat without a response is unknown, and a new coordinator has no state."""
 
     async def work() -> None:
         async with (
@@ -97,14 +97,14 @@ def test_after_trouble_everything_is_told_again(run: Run) -> None:
             member(ConsumerProtocolMembership, broker, **OPTIONS) as (membership, *_),
         ):
             await assigned(membership, broker, 0)
-            before = len(asked_by(broker))
+            before = len(requests_of(broker))
             broker.once(
                 ConsumerGroupHeartbeatRequest, lambda *_: beaten(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             )
-            await until(lambda: any(owned(one) is not None for one in asked_by(broker)[before:]))
-            seen = len(asked_by(broker))
-            await until(lambda: len(asked_by(broker)) > seen + 1)
-            since = asked_by(broker)[before:]
+            await until(lambda: any(owned(one) is not None for one in requests_of(broker)[before:]))
+            seen = len(requests_of(broker))
+            await until(lambda: len(requests_of(broker)) > seen + 1)
+            since = requests_of(broker)[before:]
             (again,) = [one for one in since if owned(one) is not None]
             assert owned(again) == [0]
             assert again.subscribed_topic_names == [TOPIC]
@@ -133,30 +133,32 @@ def test_a_member_that_was_fenced_loses_everything_and_joins_again(run: Run, cod
     async def work() -> None:
         async with (
             scripted() as broker,
-            member(ConsumerProtocolMembership, broker, **OPTIONS) as (membership, _, heard),
+            member(ConsumerProtocolMembership, broker, **OPTIONS) as (membership, _, calls),
         ):
             await assigned(membership, broker, 0)
-            before = len(asked_by(broker))
+            before = len(requests_of(broker))
             broker.once(ConsumerGroupHeartbeatRequest, lambda *_: beaten(code=code))
             await until(lambda: membership.needs_attention)
             await assigned(membership, broker, 0)
-            assert heard.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
-            rejoins = [one for one in asked_by(broker)[before:] if one.member_epoch == 0]
+            assert calls.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
+            rejoins = [one for one in requests_of(broker)[before:] if one.member_epoch == 0]
             assert rejoins
-            assert all(owned(one) == [] for one in rejoins)
-            assert {one.member_id for one in asked_by(broker)} == {membership._member_id}, "under the same id"
+            assert all(owned(rejoin) == [] for rejoin in rejoins)
+            assert {one.member_id for one in requests_of(broker)} == {membership._member_id}, (
+                "under the same id"
+            )
 
     run(work())
 
 
-def test_what_is_taken_away_is_given_back_first(run: Run) -> None:
+def test_partitions_are_revoked_before_others_are_assigned(run: Run) -> None:
     async def work() -> None:
         async with (
             scripted() as broker,
             member(ConsumerProtocolMembership, broker, **OPTIONS) as (
                 membership,
                 subscription,
-                heard,
+                calls,
             ),
         ):
             broker.partitions = 3
@@ -165,12 +167,16 @@ def test_what_is_taken_away_is_given_back_first(run: Run) -> None:
 
             async def is_settled() -> bool:
                 await membership.update(Deadline(PATIENT_MS))
-                return sorted(one.partition for one in subscription.partitions) == [1, 2]
+                return sorted(partition.partition for partition in subscription.partitions) == [1, 2]
 
             await until(is_settled)
-            assert heard.calls == [("assigned", [0, 1]), ("revoked", [0]), ("assigned", [2])]
-            await until(lambda: [1, 2] in [owned(one) for one in asked_by(broker)])
-            assert [owned(one) for one in asked_by(broker) if owned(one) is not None] == [[], [0, 1], [1, 2]]
+            assert calls.calls == [("assigned", [0, 1]), ("revoked", [0]), ("assigned", [2])]
+            await until(lambda: [1, 2] in [owned(one) for one in requests_of(broker)])
+            assert [owned(one) for one in requests_of(broker) if owned(one) is not None] == [
+                [],
+                [0, 1],
+                [1, 2],
+            ]
 
     run(work())
 
@@ -203,21 +209,21 @@ def test_leaving_says_for_how_long(run: Run, options: dict[str, Any], epoch: int
         ):
             await assigned(membership, broker, 0)
             await membership.leave(Deadline(PATIENT_MS))
-            assert asked_by(broker)[-1].member_epoch == epoch
+            assert requests_of(broker)[-1].member_epoch == epoch
 
     run(work())
 
 
-def test_whoever_does_not_poll_leaves_and_comes_back(run: Run) -> None:
+def test_a_member_that_does_not_poll_leaves_and_rejoins(run: Run) -> None:
     async def work() -> None:
         options = {**OPTIONS, "max_poll_interval_ms": 100}
         async with (
             scripted() as broker,
-            member(ConsumerProtocolMembership, broker, **options) as (membership, _, heard),
+            member(ConsumerProtocolMembership, broker, **options) as (membership, _, calls),
         ):
             await assigned(membership, broker, 0)
-            await until(lambda: asked_by(broker)[-1].member_epoch == LEAVING_EPOCH)
+            await until(lambda: requests_of(broker)[-1].member_epoch == LEAVING_EPOCH)
             await assigned(membership, broker, 0)
-            assert heard.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
+            assert calls.calls == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
 
     run(work())

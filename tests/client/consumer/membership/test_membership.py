@@ -1,4 +1,4 @@
-"""What is done when partitions come and go."""
+"""Assigning and revoking partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from barnabas.client.consumer.membership.membership import AssignmentHandler
 from barnabas.client.consumer.subscription import Subscription
 from barnabas.client.model import TopicPartition
-from tests.client.consumer.membership.members import Heard
+from tests.client.consumer.membership.members import RecordedCalls
 from tests.client.scripted import TOPIC
 
 Run = Callable[[Any], Any]
@@ -24,32 +24,32 @@ def with_two(listener: Any) -> Subscription:
     return subscription
 
 
-def test_what_is_given_back_is_committed_before_and_not_handed_out_meanwhile(run: Run) -> None:
+def test_revoked_partitions_are_committed_first_and_not_delivered_meanwhile(run: Run) -> None:
     async def work() -> None:
-        heard = Heard()
-        subscription = with_two(heard)
+        calls = RecordedCalls()
+        subscription = with_two(calls)
 
         async def commit(partitions: Iterable[TopicPartition]) -> None:
             assert list(partitions) == [FIRST]
             assert subscription.state(FIRST).is_revoked_soon
             assert not subscription.state(SECOND).is_revoked_soon
-            heard.calls.append(("committed", [0]))
+            calls.calls.append(("committed", [0]))
 
         await AssignmentHandler(subscription, commit).revoke([FIRST])
-        assert heard.calls == [("committed", [0]), ("revoked", [0])]
+        assert calls.calls == [("committed", [0]), ("revoked", [0])]
         assert list(subscription.partitions) == [SECOND]
 
     run(work())
 
 
 @pytest.mark.parametrize("who", ["commit", "listener"])
-def test_whatever_fails_the_partitions_are_gone(run: Run, who: str) -> None:
+def test_partitions_are_revoked_whatever_fails(run: Run, who: str) -> None:
     async def work() -> None:
-        class Failing(Heard):
+        class Failing(RecordedCalls):
             def on_partitions_revoked(self, partitions: list[Any]) -> None:
                 raise ZeroDivisionError
 
-        subscription = with_two(Failing() if who == "listener" else Heard())
+        subscription = with_two(Failing() if who == "listener" else RecordedCalls())
 
         async def commit(_: Any) -> None:
             if who == "commit":
@@ -64,20 +64,20 @@ def test_whatever_fails_the_partitions_are_gone(run: Run, who: str) -> None:
 
 def test_what_is_lost_is_not_committed(run: Run) -> None:
     async def work() -> None:
-        heard = Heard()
-        subscription = with_two(heard)
+        calls = RecordedCalls()
+        subscription = with_two(calls)
 
         async def commit(_: Any) -> None:
             raise AssertionError("others may have it already")
 
         await AssignmentHandler(subscription, commit).lose([SECOND])
-        assert heard.calls == [("lost", [1])]
+        assert calls.calls == [("lost", [1])]
         assert list(subscription.partitions) == [FIRST]
 
     run(work())
 
 
-def test_a_listener_without_lost_hears_that_they_are_revoked(run: Run) -> None:
+def test_a_listener_without_on_partitions_lost_is_called_with_revoked(run: Run) -> None:
     async def work() -> None:
         calls: list[Any] = []
 
@@ -91,14 +91,14 @@ def test_a_listener_without_lost_hears_that_they_are_revoked(run: Run) -> None:
     run(work())
 
 
-def test_nothing_given_back_is_no_news_and_nothing_assigned_is(run: Run) -> None:
+def test_an_empty_revocation_is_not_notified_and_an_empty_assignment_is(run: Run) -> None:
     async def work() -> None:
-        heard = Heard()
-        assignment_handler = AssignmentHandler(with_two(heard), Any)  # type: ignore[arg-type]  # never called
+        calls = RecordedCalls()
+        assignment_handler = AssignmentHandler(with_two(calls), Any)  # type: ignore[arg-type]  # never called
         await assignment_handler.revoke([])
         await assignment_handler.lose([])
-        assert heard.calls == []
+        assert calls.calls == []
         await assignment_handler.assign([])
-        assert heard.calls == [("assigned", [])]
+        assert calls.calls == [("assigned", [])]
 
     run(work())

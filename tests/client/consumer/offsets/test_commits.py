@@ -46,7 +46,7 @@ async def commits(
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, None])
 def test_a_coordinator_that_moved_is_looked_up_again(run: Run, code: ErrorCode | None) -> None:
-    """`None`: the connection breaks, as when the broker is gone."""
+    """`None`: the connection breaks, as when the broker is down."""
 
     def hang_up(*_: Any) -> Any:
         raise Hangup
@@ -66,7 +66,7 @@ def test_a_coordinator_that_moved_is_looked_up_again(run: Run, code: ErrorCode |
     run(work())
 
 
-def test_a_coordinator_that_loads_is_asked_again_and_not_looked_up(run: Run) -> None:
+def test_a_loading_coordinator_is_retried_and_not_looked_up_again(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, commits(broker) as offsets:
             broker.handlers[OffsetCommitRequest] = lambda *_: committed()
@@ -99,7 +99,7 @@ def test_what_trying_again_does_not_mend_is_raised(run: Run, code: ErrorCode, er
     run(work())
 
 
-def test_a_stale_epoch_is_tried_again_with_the_newer_one(run: Run) -> None:
+def test_a_stale_epoch_is_retried_with_the_current_one(run: Run) -> None:
     async def work() -> None:
         epochs = iter((4, 5))
 
@@ -110,16 +110,16 @@ def test_a_stale_epoch_is_tried_again_with_the_newer_one(run: Run) -> None:
             broker.handlers[OffsetCommitRequest] = lambda *_: committed()
             broker.once(OffsetCommitRequest, lambda *_: committed(ErrorCode.STALE_MEMBER_EPOCH))
             await offsets.commit({WHERE: OffsetAndMetadata(5)}, Deadline(PATIENT_MS))
-            asked = [one for one, _ in broker.asked if isinstance(one, OffsetCommitRequest)]
+            asked = [one for one, _ in broker.requests if isinstance(one, OffsetCommitRequest)]
             assert [one.generation_id_or_member_epoch for one in asked] == [4, 5]
 
     run(work())
 
 
-def test_nothing_to_commit_asks_nobody(run: Run) -> None:
+def test_an_empty_commit_sends_no_request(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, commits(broker) as offsets:
             await offsets.commit({}, Deadline(PATIENT_MS))
-            assert broker.asked == []
+            assert broker.requests == []
 
     run(work())

@@ -1,4 +1,4 @@
-"""Where a consumer reads, while a user changes its mind: whoever spoke last is right."""
+"""Positions of a consumer while the user seeks: the last call wins."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def settled(consumer: Consumer) -> int:
     return await consumer.position(WHERE)
 
 
-def test_a_seek_is_not_overwritten_by_a_look_up_under_way(run: Run) -> None:
+def test_a_seek_is_not_overwritten_by_a_lookup_in_progress(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
             consumer.assign([WHERE])
@@ -95,7 +95,7 @@ def test_another_reset_is_not_overwritten_either(run: Run) -> None:
 
 @pytest.mark.parametrize("to_end", [False, True])
 def test_a_seek_is_not_overwritten_by_a_committed_offset(run: Run, to_end: bool) -> None:
-    """A seek while OffsetFetch was under way was lost."""
+    """A seek during an OffsetFetch was lost."""
 
     async def work() -> None:
         options = {**QUICK, "group_id": "g"}
@@ -211,8 +211,8 @@ def test_a_log_is_cut_only_below_the_position(run: Run, end_offset: int, is_cut:
                 error_code=0, partition=0, leader_epoch=0, end_offset=end_offset
             )
             topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=TOPIC, partitions=[part])
-            answer = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[topic])
-            broker.handlers[OffsetForLeaderEpochRequest] = lambda *_: answer
+            response = OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[topic])
+            broker.handlers[OffsetForLeaderEpochRequest] = lambda *_: response
             broker.handlers[FetchRequest] = lambda *_: broker.fetched(1 << 40)
             await consumer.cluster.update()
             state.reset_to = None

@@ -8,11 +8,11 @@ allows more to be truncated, never less.
 
 from __future__ import annotations
 
-from barnabas.batch.view import CorruptBatch
+from barnabas.batch.view import BatchHeader, CorruptBatch
 from barnabas.runtime.disk.disk import Disk, File
 from barnabas.storage.log import log_files
 from barnabas.storage.refused import FolderRefused
-from barnabas.storage.segment.batch_headers import BatchHeader, crc_ok, pieces
+from barnabas.storage.segment.batch_headers import crc_ok, pieces
 
 COMMITTED_CHECKPOINT = "committed-offset-checkpoint"
 _VERSION = 0

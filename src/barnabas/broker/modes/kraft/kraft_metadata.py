@@ -9,6 +9,7 @@ from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.principals import OWN_PRINCIPAL
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.describe_quorum import describe_quorum
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
@@ -47,7 +48,6 @@ from barnabas.storage.refused import FolderRefused
 
 logger = logging.getLogger(__name__)
 
-OWN_PRINCIPAL = "User:ANONYMOUS"
 REGISTRATION_VERSION = 0
 
 

@@ -52,15 +52,19 @@ class GroupOffsetCalls(AdminCalls):
             {groups: None} if isinstance(groups, str) else groups
         )
 
-        async def send(connection: BrokerConnection, some: list[str]) -> Mapping[str, Committed | KafkaError]:
+        async def send(
+            connection: BrokerConnection, requested: list[str]
+        ) -> Mapping[str, Committed | KafkaError]:
             key = OffsetFetchRequest.schema.key or 0
             if connection.version_for(key) >= 8:
-                request = offset_fetch_request({group: wanted[group] for group in some}, require_stable)
+                request = offset_fetch_request({group: wanted[group] for group in requested}, require_stable)
                 return fetched_offsets(await connection.send(request, OffsetFetchResponse), None)
             results: dict[str, Committed | KafkaError] = {}
-            for group in some:
-                one = offset_fetch_request({group: wanted[group]}, require_stable, batched=False)
-                results.update(fetched_offsets(await connection.send(one, OffsetFetchResponse), group))
+            for group in requested:
+                group_request = offset_fetch_request({group: wanted[group]}, require_stable, batched=False)
+                results.update(
+                    fetched_offsets(await connection.send(group_request, OffsetFetchResponse), group)
+                )
             return results
 
         return await self._through_coordinators(wanted, _GROUP, send, timeout_ms, "OffsetFetch")
@@ -143,10 +147,10 @@ class GroupOffsetCalls(AdminCalls):
         """Return the start offsets of share groups, for these partitions or (None) for all."""
 
         async def send(
-            connection: BrokerConnection, some: list[str]
+            connection: BrokerConnection, requested: list[str]
         ) -> Mapping[str, ShareStart | KafkaError]:
             request = DescribeShareGroupOffsetsRequest(
-                groups=[_share_group(one, groups[one]) for one in some]
+                groups=[_share_group(group, groups[group]) for group in requested]
             )
             response = await connection.send(request, DescribeShareGroupOffsetsResponse)
             return {
@@ -221,10 +225,10 @@ class GroupOffsetCalls(AdminCalls):
         return (await self._through_coordinators([group_id], _GROUP, send, timeout_ms, api_name))[group_id]
 
 
-def _moved(told: Mapping[TopicPartition, KafkaError | None]) -> KafkaError | None:
+def _moved(outcomes: Mapping[TopicPartition, KafkaError | None]) -> KafkaError | None:
     """Return the error of the group (its coordinator has moved, for example) if all partitions share it."""
-    errors = {error.code: error for error in told.values() if error is not None}
-    return next(iter(errors.values())) if len(errors) == 1 and None not in told.values() else None
+    errors = {error.code: error for error in outcomes.values() if error is not None}
+    return next(iter(errors.values())) if len(errors) == 1 and None not in outcomes.values() else None
 
 
 def _share_group(

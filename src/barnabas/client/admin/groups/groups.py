@@ -386,12 +386,12 @@ def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, protoco
 
 
 def _partitions(
-    told: Iterable[
+    topics: Iterable[
         ConsumerGroupDescribeResponse.TopicPartitions | ShareGroupDescribeResponse.TopicPartitions
     ],
 ) -> frozenset[TopicPartition]:
     return frozenset(
-        TopicPartition(topic.topic_name, number) for topic in told for number in topic.partitions
+        TopicPartition(topic.topic_name, number) for topic in topics for number in topic.partitions
     )
 
 

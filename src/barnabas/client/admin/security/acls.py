@@ -46,15 +46,15 @@ class AclCalls(AdminCalls):
         self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None
     ) -> list[AclBinding]:
         """Return the ACLs that match a filter; all without one."""
-        asked = wanted if wanted is not None else AclBindingFilter()
+        binding_filter = wanted if wanted is not None else AclBindingFilter()
         request = DescribeAclsRequest(
-            resource_type_filter=asked.resource_type,
-            resource_name_filter=asked.resource_name,
-            pattern_type_filter=asked.pattern_type,
-            principal_filter=asked.principal,
-            host_filter=asked.host,
-            operation=asked.operation,
-            permission_type=asked.permission,
+            resource_type_filter=binding_filter.resource_type,
+            resource_name_filter=binding_filter.resource_name,
+            pattern_type_filter=binding_filter.pattern_type,
+            principal_filter=binding_filter.principal,
+            host_filter=binding_filter.host,
+            operation=binding_filter.operation,
+            permission_type=binding_filter.permission,
         )
         response = await self._send_to_any(request, DescribeAclsResponse, timeout_ms)
         check(response.error_code, response.error_message)
@@ -77,12 +77,14 @@ class AclCalls(AdminCalls):
     ) -> Outcomes[AclBinding, None]:
         """Add ACLs."""
 
-        def request(some: list[AclBinding]) -> CreateAclsRequest:
-            return CreateAclsRequest(creations=[_creation(binding) for binding in some])
+        def request(requested: list[AclBinding]) -> CreateAclsRequest:
+            return CreateAclsRequest(creations=[_creation(binding) for binding in requested])
 
-        def read(response: CreateAclsResponse, some: list[AclBinding]) -> dict[AclBinding, KafkaError | None]:
-            pairs = zip(some, response.results, strict=True)
-            return {one: outcome(result.error_code, result.error_message, None) for one, result in pairs}
+        def read(
+            response: CreateAclsResponse, requested: list[AclBinding]
+        ) -> dict[AclBinding, KafkaError | None]:
+            pairs = zip(requested, response.results, strict=True)
+            return {key: outcome(result.error_code, result.error_message, None) for key, result in pairs}
 
         return await self._through_controller(bindings, request, CreateAclsResponse, read, timeout_ms)
 
@@ -91,18 +93,18 @@ class AclCalls(AdminCalls):
     ) -> Outcomes[AclBindingFilter, Outcomes[AclBinding, None]]:
         """Remove the ACLs that match the filters; returns what each filter removed."""
 
-        def request(some: list[AclBindingFilter]) -> DeleteAclsRequest:
-            return DeleteAclsRequest(filters=[_filter(binding_filter) for binding_filter in some])
+        def request(requested: list[AclBindingFilter]) -> DeleteAclsRequest:
+            return DeleteAclsRequest(filters=[_filter(binding_filter) for binding_filter in requested])
 
         def read(
-            response: DeleteAclsResponse, some: list[AclBindingFilter]
+            response: DeleteAclsResponse, requested: list[AclBindingFilter]
         ) -> dict[AclBindingFilter, Outcomes[AclBinding, None] | KafkaError]:
-            pairs = zip(some, response.filter_results, strict=True)
+            pairs = zip(requested, response.filter_results, strict=True)
             return {
-                one: error_for(result.error_code, result.error_message)
+                key: error_for(result.error_code, result.error_message)
                 if result.error_code
                 else _removed(result)
-                for one, result in pairs
+                for key, result in pairs
             }
 
         return await self._through_controller(filters, request, DeleteAclsResponse, read, timeout_ms)

@@ -85,9 +85,9 @@ class QuotaCalls(AdminCalls):
         """Set or remove quotas."""
         wanted = {alteration.entity: alteration.values for alteration in alterations}
 
-        def request(some: list[QuotaEntity]) -> AlterClientQuotasRequest:
+        def request(requested: list[QuotaEntity]) -> AlterClientQuotasRequest:
             return AlterClientQuotasRequest(
-                entries=[_entry(entity, wanted[entity]) for entity in some], validate_only=validate_only
+                entries=[_entry(entity, wanted[entity]) for entity in requested], validate_only=validate_only
             )
 
         def read(
@@ -103,9 +103,9 @@ class QuotaCalls(AdminCalls):
 
 
 def _entity(
-    told: Iterable[AlterClientQuotasResponse.EntityData | DescribeClientQuotasResponse.EntityData],
+    components: Iterable[AlterClientQuotasResponse.EntityData | DescribeClientQuotasResponse.EntityData],
 ) -> QuotaEntity:
-    return tuple(sorted((entry.entity_type, entry.entity_name) for entry in told))
+    return tuple(sorted((component.entity_type, component.entity_name) for component in components))
 
 
 def _entry(entity: QuotaEntity, values: Mapping[str, float | None]) -> AlterClientQuotasRequest.EntryData:

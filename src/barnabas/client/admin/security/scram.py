@@ -82,13 +82,15 @@ class ScramCalls(AdminCalls):
             return AlterUserScramCredentialsRequest(
                 deletions=[
                     AlterUserScramCredentialsRequest.ScramCredentialDeletion(
-                        name=one.user, mechanism=one.mechanism
+                        name=alteration.user, mechanism=alteration.mechanism
                     )
-                    for one in changes
-                    if isinstance(one, ScramDeletion)
+                    for alteration in changes
+                    if isinstance(alteration, ScramDeletion)
                 ],
                 upsertions=[
-                    _upsertion(one, self.cluster.random) for one in changes if isinstance(one, ScramUpsertion)
+                    _upsertion(alteration, self.cluster.random)
+                    for alteration in changes
+                    if isinstance(alteration, ScramUpsertion)
                 ],
             )
 

@@ -52,7 +52,9 @@ class _Balance:
             for number in range(partitions[topic])
         ]
         self._plan: Plan = {
-            member: [one for one in owned.get(member, ()) if one.topic in self._topics[member]]
+            member: [
+                partition for partition in owned.get(member, ()) if partition.topic in self._topics[member]
+            ]
             for member in members
         }
         # A member that no longer subscribes to what it owned loses it: balancing must wait for that.

@@ -88,7 +88,7 @@ def even_plan(partitions: Mapping[str, int], owned: Owned) -> tuple[Plan, dict[T
     could_take: list[str] = []
     full = 0
     for member in sorted(plan):
-        mine = sorted(owned.by_member[member], key=lambda one: (one.partition, one.topic))
+        mine = sorted(owned.by_member[member], key=lambda partition: (partition.partition, partition.topic))
         mine = [partition for partition in mine if partition not in owned.disputed]
         if len(mine) < least:
             keep = len(mine)
@@ -239,8 +239,8 @@ class CooperativeStickyAssignor(_Sticky):
         if subscription.generation_id != NO_EPOCH:
             return subscription.owned, subscription.generation_id
         data = subscription.user_data
-        told = _INT32.unpack(data)[0] if data is not None and len(data) == _INT32.size else NO_EPOCH
-        return subscription.owned, told
+        generation = _INT32.unpack(data)[0] if data is not None and len(data) == _INT32.size else NO_EPOCH
+        return subscription.owned, generation
 
     def assign(self, partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Plan:
         plan, moved = self._plan(partitions, members)

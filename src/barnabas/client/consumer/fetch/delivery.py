@@ -54,10 +54,10 @@ class Delivery:
     def left(self, most: int) -> list[ConsumerRecord]:
         """Return what an ended iteration, or a record that could not be deserialized, left undelivered."""
         if self.taken < len(self.records):
-            rest = self.records[self.taken : self.taken + most]
+            undelivered = self.records[self.taken : self.taken + most]
             self.records = self.records[self.taken :]
-            self.taken = len(rest)
-            return rest
+            self.taken = len(undelivered)
+            return undelivered
         if self._raw:
             raw, self._raw = self._raw, []
             return self.give(raw)
@@ -130,7 +130,7 @@ class Delivery:
             if record.partition != partition or record.topic != topic
         ]
         self.taken = 0
-        self._raw = [one for one in self._raw if one.partition != partition or one.topic != topic]
+        self._raw = [record for record in self._raw if record.partition != partition or record.topic != topic]
 
     def forget_all(self) -> None:
         self.records, self.taken, self._raw = [], 0, []

@@ -209,7 +209,7 @@ class ClassicMembership:
         if not topics <= known.keys() or self._cluster.is_stale:
             await self._cluster.update()
         counts = self._counts(topics)
-        assignor = next(one for one in self._assignors if one.name == joined.protocol_name)
+        assignor = next(candidate for candidate in self._assignors if candidate.name == joined.protocol_name)
         plan = assignor.assign(counts, members)
         self._assigned_counts = {topic: counts.get(topic, 0) for topic in topics}
         return assignments_of(plan)

@@ -108,7 +108,7 @@ class Commits:
             )
         raise error_for(code)
 
-    async def _until(self, deadline: Deadline, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _until(self, deadline: Deadline, operation: str, attempt: Callable[[], Awaitable[T]]) -> T:
         async def watched() -> T:
             try:
                 return await attempt()
@@ -120,7 +120,7 @@ class Commits:
                 # The next heartbeat returns the current epoch.
                 raise _NotYet(error.message) from error
 
-        return await self._cluster.retries.until(deadline, what, watched)
+        return await self._cluster.retries.until(deadline, operation, watched)
 
 
 class _NotYet(RetriableError):

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import CONSUMER_REPLICA
 from barnabas.base.units import NS_PER_MS
 from barnabas.client.admin.records import IsolationLevel, ListedOffset, OffsetSpec, RecordCalls
 from barnabas.client.broker_connection import BrokerConnection
@@ -38,7 +39,6 @@ from barnabas.runtime.clock import Clock
 logger = logging.getLogger(__name__)
 
 BY_DURATION = "by_duration:"
-CONSUMER_REPLICA = -1
 
 Committed = Callable[
     [list[TopicPartition], Deadline], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]
@@ -201,10 +201,10 @@ class Positions:
         """Return the first record at or after a timestamp; None if there is none."""
         found = await self.offsets(times, deadline)
         return {
-            partition: OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
-            if one.offset >= 0
+            partition: OffsetAndTimestamp(listed.offset, listed.timestamp, listed.leader_epoch)
+            if listed.offset >= 0
             else None
-            for partition, one in ((partition, found[partition]) for partition in found)
+            for partition, listed in ((partition, found[partition]) for partition in found)
         }
 
     # -------------------------------------------------------------------------------------- after an election
@@ -224,9 +224,11 @@ class Positions:
         epochs = {state.topic_partition: state.offset_epoch for state in states}
 
         async def send(
-            connection: BrokerConnection, some: list[TopicPartition]
+            connection: BrokerConnection, requested: list[TopicPartition]
         ) -> dict[TopicPartition, OffsetForLeaderEpochResponse.EpochEndOffset | KafkaError]:
-            response = await connection.send(self._epoch_request(some, epochs), OffsetForLeaderEpochResponse)
+            response = await connection.send(
+                self._epoch_request(requested, epochs), OffsetForLeaderEpochResponse
+            )
             return {
                 TopicPartition(topic.topic, partition.partition): error_for(partition.error_code)
                 if partition.error_code
@@ -254,7 +256,7 @@ class Positions:
             self._check_truncation(state, found[state.topic_partition])
 
     def _epoch_request(
-        self, some: list[TopicPartition], epochs: Mapping[TopicPartition, int]
+        self, requested: list[TopicPartition], epochs: Mapping[TopicPartition, int]
     ) -> OffsetForLeaderEpochRequest:
         return OffsetForLeaderEpochRequest(
             replica_id=CONSUMER_REPLICA,
@@ -268,7 +270,7 @@ class Positions:
                         for number in numbers
                     ],
                 )
-                for topic, numbers in by_topic(some).items()
+                for topic, numbers in by_topic(requested).items()
             ],
         )
 

@@ -11,16 +11,16 @@ from typing import Any
 
 from barnabas.runtime.disk.disk import Buffer, Disk, WholeFiles
 from barnabas.runtime.planted import patched
+from barnabas.storage import batch_chain
 from barnabas.storage.cleaner.cleaning_round import CleaningRound
 from barnabas.storage.directories import log_dir
+from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
-from barnabas.storage.log.local_log import LocalLog
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.recovery import LogLoader
-from barnabas.storage.segment import segment_recovery
 from barnabas.storage.segment.segment import Segment
-from barnabas.storage.segment.segment_files import SegmentFiles
+from barnabas.storage.segment_indexes import SegmentIndexes
 from barnabas.testing.simulation.registry import planted
 
 FINDS = "log-life"
@@ -54,24 +54,24 @@ def flush_forgets_new_names() -> Iterator[None]:
 def recovery_point_runs_ahead() -> Iterator[None]:
     """After a flush up to some offset the recovery point is set to the end of the log, without a sync."""
 
-    def flush(self: LocalLog, up_to: int | None = None) -> None:
-        self.recovery_point = self.end_offset
+    def flush(self: Log, up_to: int | None = None) -> None:
+        self.local.recovery_point = self.end_offset
 
-    with patched(LocalLog, "flush", flush):
+    with patched(Log, "flush", flush):
         yield
 
 
 @planted("crc-not-checked", scenario=FINDS)
 def crc_not_checked() -> Iterator[None]:
     """Recovery takes a batch for sound without looking at its CRC."""
-    with patched(segment_recovery, "crc_ok", lambda header, data, start: True):
+    with patched(batch_chain, "crc_ok", lambda header, data, start: True):
         yield
 
 
 @planted("torn-tail-not-cut", scenario=FINDS)
 def torn_tail_not_cut() -> Iterator[None]:
     """Recovery finds the torn tail and leaves it in the file."""
-    with patched(SegmentFiles, "cut", lambda self, size: None):
+    with patched(FileRecords, "cut", lambda self, size: None):
         yield
 
 
@@ -100,7 +100,7 @@ def producers_not_replayed() -> Iterator[None]:
 @planted("aborted-not-indexed", scenario=FINDS)
 def aborted_not_indexed() -> Iterator[None]:
     """Recovery does not write the aborted transactions into their index."""
-    with patched(SegmentFiles, "add_aborted", lambda self, *transaction: None):
+    with patched(SegmentIndexes, "add_aborted", lambda self, *transaction: None):
         yield
 
 
@@ -129,10 +129,10 @@ def checkpoint_written_in_place() -> Iterator[None]:
 def refused_write_left_behind() -> Iterator[None]:
     """A write that fails half-way is not undone."""
 
-    def write(self: Segment, buffer: Buffer) -> None:
+    def write(self: FileRecords, buffer: Buffer) -> None:
         self.file().append([buffer])
 
-    with patched(Segment, "_write", write):
+    with patched(FileRecords, "write", write):
         yield
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from barnabas.base.effects import Effect
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
+from barnabas.base.principals import OWN_PRINCIPAL
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
@@ -174,7 +175,7 @@ class MetadataLife:
     def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
         if self.metadata is not None:
             version = request.schema.versions.highest
-            self.metadata.ask(request, version, "User:ANONYMOUS").then(
+            self.metadata.ask(request, version, OWN_PRINCIPAL).then(
                 partial(self._answered, then), self._refused
             )
 

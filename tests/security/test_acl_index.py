@@ -9,13 +9,13 @@ import pytest
 
 from barnabas.base.ids import Uuid
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
+from barnabas.security.acl_index import AclIndex, Requester
 from barnabas.security.acls import Operation, PatternType, Permission, ResourceType
-from barnabas.security.rules import AclRules, Who
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
-BOB = Who("User:bob", "10.0.0.1")
+BOB = Requester("User:bob", "10.0.0.1")
 _ids = itertools.count(1)
 
 
@@ -41,15 +41,15 @@ def rule(
     )
 
 
-def rules_with(*rules: AccessControlEntryRecord, default: bool = False) -> AclRules:
-    acl_rules = AclRules(["User:root"], allow_if_no_rule=default)
+def rules_with(*rules: AccessControlEntryRecord, default: bool = False) -> AclIndex:
+    acl_rules = AclIndex(["User:root"], allow_if_no_acl=default)
     for acl in rules:
         acl_rules.add(acl)
     return acl_rules
 
 
-def allowed(rules: AclRules, operation: Operation, name: str, who: Who = BOB) -> bool:
-    return rules.judge(who, operation, TOPIC, name).allowed
+def allowed(rules: AclIndex, operation: Operation, name: str, who: Requester = BOB) -> bool:
+    return rules.authorize(who, operation, TOPIC, name).allowed
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_deny_takes_precedence(denied: AccessControlEntryRecord, granted: Access
     assert not allowed(rules_with(denied, granted), READ, "o")
     assert not allowed(rules_with(granted, denied), READ, "o")
     assert not allowed(rules_with(granted, denied, default=True), READ, "o")
-    assert allowed(rules_with(granted, denied), READ, "o", Who("User:root", "10.0.0.1")), "a super user"
+    assert allowed(rules_with(granted, denied), READ, "o", Requester("User:root", "10.0.0.1")), "a super user"
 
 
 def test_allow_implies_describe_but_deny_does_not() -> None:
@@ -136,9 +136,9 @@ def test_removed_acls_have_no_effect() -> None:
 )
 def test_authorization_by_resource_type(rules: list[AccessControlEntryRecord], is_allowed: bool) -> None:
     # KIP-679: a producer may be idempotent if it may write to some topic.
-    assert rules_with(*rules).judge_any(BOB, WRITE, TOPIC) is is_allowed
-    assert rules_with(*rules).judge_any(Who("User:root", "::1"), WRITE, TOPIC)
-    assert rules_with(*rules, default=True).judge_any(BOB, WRITE, GROUP)
+    assert rules_with(*rules).authorize_any(BOB, WRITE, TOPIC) is is_allowed
+    assert rules_with(*rules).authorize_any(Requester("User:root", "::1"), WRITE, TOPIC)
+    assert rules_with(*rules, default=True).authorize_any(BOB, WRITE, GROUP)
 
 
 def slow(rules: list[AccessControlEntryRecord], name: str, operation: int, default: bool) -> bool:

@@ -30,38 +30,38 @@ _IMPLIED_BY: dict[int, frozenset[Operation]] = {
 # An arbitrary resource name: it matches only super users and the default.
 _ANY_NAME = "hardcode"
 
-_Rules = dict[Uuid, AccessControlEntryRecord]
+_Acls = dict[Uuid, AccessControlEntryRecord]
 
 
-class Who(NamedTuple):
+class Requester(NamedTuple):
     """The principal and host of a request."""
 
     principal: str
     host: str
 
 
-class Verdict(NamedTuple):
-    """The result.  `rule` is the deciding ACL; None if a super user or the default decided."""
+class AuthorizationResult(NamedTuple):
+    """The result.  `acl` is the deciding ACL; None if a super user or the default decided."""
 
     allowed: bool
-    why: str
-    rule: AccessControlEntryRecord | None = None
+    reason: str
+    acl: AccessControlEntryRecord | None = None
 
 
-_SUPER_USER = Verdict(True, "SuperUser")
-_DENIED = Verdict(False, "DefaultDeny")
-_ALLOWED = Verdict(True, "DefaultAllow")
+_SUPER_USER = AuthorizationResult(True, "SuperUser")
+_DENIED = AuthorizationResult(False, "DefaultDeny")
+_ALLOWED = AuthorizationResult(True, "DefaultAllow")
 
 
-class AclRules:
+class AclIndex:
     """All ACLs, indexed by resource type and name."""
 
-    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_rule: bool = False) -> None:
+    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
         self._super_users = frozenset(super_users)
-        self._default = _ALLOWED if allow_if_no_rule else _DENIED
-        self._records: _Rules = {}
-        self._literal: dict[tuple[int, str], _Rules] = {}
-        self._prefixed: dict[tuple[int, str], _Rules] = {}
+        self._default = _ALLOWED if allow_if_no_acl else _DENIED
+        self._records: _Acls = {}
+        self._literal: dict[tuple[int, str], _Acls] = {}
+        self._prefixed: dict[tuple[int, str], _Acls] = {}
         # The number of ACLs per prefix length, by resource type: these are the prefixes of a name to look up.
         self._lengths: dict[int, dict[int, int]] = {}
 
@@ -105,23 +105,25 @@ class AclRules:
 
     # Evaluation ---------------------------------------------------------------------------------------------
 
-    def judge(self, who: Who, operation: Operation, kind: ResourceType, name: str) -> Verdict:
+    def authorize(
+        self, requester: Requester, operation: Operation, kind: ResourceType, name: str
+    ) -> AuthorizationResult:
         """Whether this principal may perform this operation on this resource."""
-        if who.principal in self._super_users:
+        if requester.principal in self._super_users:
             return _SUPER_USER
         allowing: AccessControlEntryRecord | None = None
-        verdict = self._default
-        for rules in self._matching_rules(kind, name):
-            verdict = _DENIED
+        result = self._default
+        for rules in self._matching_acls(kind, name):
+            result = _DENIED
             for record in rules.values():
-                if not _applies(record, who, operation):
+                if not _applies(record, requester, operation):
                     continue
                 if record.permission_type != Permission.ALLOW:
-                    return Verdict(False, "MatchingAcl", record)
+                    return AuthorizationResult(False, "MatchingAcl", record)
                 allowing = record
-        return verdict if allowing is None else Verdict(True, "MatchingAcl", allowing)
+        return result if allowing is None else AuthorizationResult(True, "MatchingAcl", allowing)
 
-    def _matching_rules(self, kind: int, name: str) -> Iterator[_Rules]:
+    def _matching_acls(self, kind: int, name: str) -> Iterator[_Acls]:
         rules = self._literal.get((kind, name))
         if rules is not None:
             yield rules
@@ -131,17 +133,17 @@ class AclRules:
         if name != WILDCARD and (rules := self._literal.get((kind, WILDCARD))) is not None:
             yield rules
 
-    def judge_any(self, who: Who, operation: Operation, kind: ResourceType) -> bool:
+    def authorize_any(self, requester: Requester, operation: Operation, kind: ResourceType) -> bool:
         """Whether this principal may perform this operation on at least one (possible) resource of this type.
 
         As in Apache Kafka's authorizeByResourceType, READ and the like do not imply DESCRIBE here.
         """
-        if self.judge(who, operation, kind, _ANY_NAME).allowed:
+        if self.authorize(requester, operation, kind, _ANY_NAME).allowed:
             return True
         allowed: list[AccessControlEntryRecord] = []
         denied: set[tuple[int, str]] = set()
         for record in self._records.values():
-            if record.resource_type != kind or not _matches_principal(record, who):
+            if record.resource_type != kind or not _matches_principal(record, requester):
                 continue
             if record.operation not in (operation, Operation.ALL):
                 continue
@@ -154,12 +156,12 @@ class AclRules:
         return any(not _is_covered(record, denied) for record in allowed)
 
 
-def _matches_principal(record: AccessControlEntryRecord, who: Who) -> bool:
-    return record.principal in (who.principal, EVERYBODY) and record.host in (who.host, WILDCARD)
+def _matches_principal(record: AccessControlEntryRecord, requester: Requester) -> bool:
+    return record.principal in (requester.principal, EVERYBODY) and record.host in (requester.host, WILDCARD)
 
 
-def _applies(record: AccessControlEntryRecord, who: Who, operation: Operation) -> bool:
-    if not _matches_principal(record, who):
+def _applies(record: AccessControlEntryRecord, requester: Requester, operation: Operation) -> bool:
+    if not _matches_principal(record, requester):
         return False
     if record.operation in (operation, Operation.ALL):
         return True

@@ -1,0 +1,98 @@
+"""The way of an append for all that is not plain: checked against its producers, rolled for, written, noted.
+
+What lives here: what happens to batches that are sound and have their offsets (appending.py), in a log of a
+leader or of a follower.  What may not: the short way (plain_append.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.storage.failure import failing
+from barnabas.storage.log.appends import AppendResult, Prepared
+from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
+from barnabas.storage.producers.producer_replay import ProducerChanges, check_append
+from barnabas.storage.segment.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from barnabas.storage.log.log import Log
+
+
+def append_prepared(
+    log: Log, prepared: Prepared | None, origin: AppendOrigin, verification: Verification | None, now_ms: int
+) -> AppendResult:
+    """Check the batches against their producers and write them.  A refusal changes nothing in the log."""
+    if prepared is None:
+        return AppendResult(log.end_offset, log.end_offset - 1, -1, -1, log.log_start_offset, 0)
+    size = len(prepared.data)
+    options = log.options
+    if size > options.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"batches of {size} bytes for {log.name} exceed segment.bytes={options.segment_bytes}",
+        )
+    changes = check_append(
+        log.producers,
+        prepared.headers,
+        prepared.data,
+        origin,
+        verification,
+        must_verify=options.transaction_partition_verification_enable,
+    )
+    if changes.duplicate is not None:
+        return _duplicate_result(log, changes.duplicate, prepared)
+    _write(log, prepared, size, now_ms)
+    if changes.appends:
+        _update_producers(log, changes)
+    log.producers.end_offset = log.end_offset
+    return AppendResult(
+        prepared.first_offset,
+        prepared.last_offset,
+        prepared.max_timestamp,
+        prepared.log_append_time_ms,
+        log.log_start_offset,
+        size,
+    )
+
+
+def _duplicate_result(log: Log, duplicate: BatchMetadata, prepared: Prepared) -> AppendResult:
+    return AppendResult(
+        duplicate.first_offset,
+        duplicate.last_offset,
+        prepared.max_timestamp,
+        duplicate.timestamp,  # as Apache Kafka answers, whoever set the time
+        log.log_start_offset,
+        bytes_appended=0,
+        duplicate=True,
+    )
+
+
+def _write(log: Log, prepared: Prepared, size: int, now_ms: int) -> None:
+    last_offset = prepared.last_offset
+    options = log.options
+    with failing(log.folder, "appending"):  # the segment has undone the write
+        for header in prepared.headers:
+            if header.leader_epoch >= 0:
+                log.epochs.assign(header.leader_epoch, header.base_offset)
+        segment = log.segments.last
+        if segment.should_roll(options, now_ms, size, last_offset, prepared.max_timestamp):
+            segment = log.roll_at(prepared.first_offset)
+        segment.append_batches(prepared.data, prepared.headers)
+        if segment.limits is None:
+            segment.set_limits(options)
+    log.end_offset = last_offset + 1
+
+
+def _update_producers(log: Log, changes: ProducerChanges) -> None:
+    producers = log.producers
+    for append in changes.appends.values():
+        producers.apply(append)
+    for transaction in changes.completed:
+        last_stable_offset = producers.stable_offset_after(transaction)
+        if transaction.aborted:
+            log.local.note_new_name()  # the first of a segment makes the file
+            with failing(log.folder, "writing the transaction index"):
+                log.active.transaction_index.append(AbortedTransaction(*transaction[:3], last_stable_offset))
+        producers.complete(transaction)
+    log.find_first_unstable()
