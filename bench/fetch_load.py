@@ -50,9 +50,9 @@ class Reader:
         assert size <= MAX_RESPONSE_BYTES, size
         self._receive(size)
         self.bytes_read += size
-        _, answer = read_response(self._view[:size], FETCH, topics.FETCH_VERSION)
-        assert isinstance(answer, FetchResponse)
-        for part in answer.responses[0].partitions:
+        _, response = read_response(self._view[:size], FETCH, topics.FETCH_VERSION)
+        assert isinstance(response, FetchResponse)
+        for part in response.responses[0].partitions:
             assert not part.error_code, part.error_code
             assert part.records is not None
             self._take(part.partition_index, memoryview(part.records))  # type: ignore[arg-type]  # bytes

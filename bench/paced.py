@@ -33,7 +33,7 @@ class SmallProducer:
     """One connection that waits for each response, with minimal cost in Python."""
 
     def __init__(self, server: Server, topic: str) -> None:
-        self._answers = Responses(topic)
+        self._responses = Responses(topic)
         self.socket = socket.create_connection(server.address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # In the kernel: a timeout of Python would cost another system call each time.
@@ -41,7 +41,7 @@ class SmallProducer:
 
     def ask(self, frame: bytes | bytearray) -> None:
         self.socket.send(frame)
-        while not self._answers.receive(self.socket):
+        while not self._responses.receive(self.socket):
             pass
 
 

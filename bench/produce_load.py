@@ -269,12 +269,12 @@ def _run(streams: list[Stream], load: Load, until: float) -> None:
         is_over = time.perf_counter() >= until or left <= 0
         for number, _ in found:
             stream = by_number[number]
-            answers = stream.receive()
+            responses = stream.receive()
             if is_over:
-                in_flight -= answers
-            elif answers:
-                stream.send(answers)
-                left -= answers
+                in_flight -= responses
+            elif responses:
+                stream.send(responses)
+                left -= responses
     poller.close()
 
 
@@ -307,10 +307,10 @@ def new_producer_id(server: Server) -> int:
     until = time.monotonic() + PATIENCE_S
     with RawConnection(server.address, PATIENCE_S) as connection:
         while True:
-            answer = connection.ask(request, INIT_PRODUCER_ID_VERSION, InitProducerIdResponse)
-            if not answer.error_code:
-                return answer.producer_id
+            response = connection.ask(request, INIT_PRODUCER_ID_VERSION, InitProducerIdResponse)
+            if not response.error_code:
+                return response.producer_id
             # Apache Kafka returns this while it fetches the first ids.
-            assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, answer
-            assert time.monotonic() < until, answer
+            assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, response
+            assert time.monotonic() < until, response
             time.sleep(0.05)

@@ -1,7 +1,6 @@
 """Shared by the Spark rows: one session with both connectors, the servers, filled topics.
 
 PySpark is imported lazily, because other rows do not need it.
-
 """
 
 from __future__ import annotations
@@ -113,8 +112,8 @@ def send(connection: RawConnection, topic: str, batches: Mapping[int, list[Recor
             )
         ],
     )
-    answer = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
-    for part in answer.responses[0].partition_responses:
+    response = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
+    for part in response.responses[0].partition_responses:
         assert not part.error_code, ErrorCode(part.error_code).name
 
 

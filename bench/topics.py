@@ -49,8 +49,8 @@ def create(server: Server, name: str, partitions: int, configs: Mapping[str, str
     """Creates the topic, and waits until its partitions have leaders."""
     with RawConnection(server.address, PATIENCE_S) as connection:
         request = create_request([name], partitions, configs)
-        answer = connection.ask(request, CREATE_VERSION, CreateTopicsResponse)
-        assert not answer.topics[0].error_code, answer
+        response = connection.ask(request, CREATE_VERSION, CreateTopicsResponse)
+        assert not response.topics[0].error_code, response
     until = time.monotonic() + PATIENCE_S
     while None in end_offsets(server, name, partitions):
         assert time.monotonic() < until, f"{name} has no leader after {PATIENCE_S} s"
@@ -60,8 +60,8 @@ def create(server: Server, name: str, partitions: int, configs: Mapping[str, str
 def delete(server: Server, names: list[str]) -> None:
     with RawConnection(server.address, PATIENCE_S) as connection:
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=PATIENCE_S * 1000)
-        answer = connection.ask(request, DELETE_VERSION, DeleteTopicsResponse)
-        assert not any(topic.error_code for topic in answer.responses), answer
+        response = connection.ask(request, DELETE_VERSION, DeleteTopicsResponse)
+        assert not any(topic.error_code for topic in response.responses), response
 
 
 @contextmanager
@@ -92,8 +92,8 @@ def end_offsets(server: Server, name: str, partitions: int) -> list[int | None]:
         ],
     )
     with RawConnection(server.address, PATIENCE_S) as connection:
-        answer = connection.ask(request, LIST_OFFSETS_VERSION, ListOffsetsResponse)
-    listed = sorted(answer.topics[0].partitions, key=lambda partition: partition.partition_index)
+        response = connection.ask(request, LIST_OFFSETS_VERSION, ListOffsetsResponse)
+    listed = sorted(response.topics[0].partitions, key=lambda partition: partition.partition_index)
     return [None if partition.error_code else partition.offset for partition in listed]
 
 
@@ -122,8 +122,8 @@ def records_at(server: Server, name: str, partition: int, offset: int, max_bytes
     """The records that a consumer gets from this offset."""
     request = fetch_request(name, {partition: offset}, partition_bytes=max_bytes)
     with RawConnection(server.address, PATIENCE_S) as connection:
-        answer = connection.ask(request, FETCH_VERSION, FetchResponse)
-    data = answer.responses[0].partitions[0]
+        response = connection.ask(request, FETCH_VERSION, FetchResponse)
+    data = response.responses[0].partitions[0]
     assert not data.error_code, ErrorCode(data.error_code).name
     assert data.records is not None
     return memoryview(data.records)  # type: ignore[arg-type]  # what is read is bytes

@@ -43,9 +43,9 @@ def begin(server: Server, transactional_id: str, topic: str, partitions: int) ->
             v3_and_below_producer_epoch=0,
             v3_and_below_topics=[named],
         )
-        answer = connection.ask(request, ADD_VERSION, AddPartitionsToTxnResponse)
-        results = answer.results_by_topic_v3_and_below[0].results_by_partition
-        assert not any(result.partition_error_code for result in results), answer
+        response = connection.ask(request, ADD_VERSION, AddPartitionsToTxnResponse)
+        results = response.results_by_topic_v3_and_below[0].results_by_partition
+        assert not any(result.partition_error_code for result in results), response
     return producer.producer_id
 
 
@@ -54,5 +54,5 @@ def commit(server: Server, transactional_id: str, producer_id: int) -> None:
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=0, committed=True
     )
     with RawConnection(server.address, PATIENCE_S) as connection:
-        answer = connection.ask(request, END_VERSION, EndTxnResponse)
-    assert not answer.error_code, ErrorCode(answer.error_code).name
+        response = connection.ask(request, END_VERSION, EndTxnResponse)
+    assert not response.error_code, ErrorCode(response.error_code).name

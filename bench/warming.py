@@ -48,6 +48,6 @@ def refuse_damage(server: Server) -> None:
                 timeout_ms=30_000,
                 topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[part])],
             )
-            answer = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
-            code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            response = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
+            code = ErrorCode(response.responses[0].partition_responses[0].error_code)
             assert (code is ErrorCode.NONE) == is_sound, f"{code.name} for a batch that is sound: {is_sound}"

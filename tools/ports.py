@@ -19,7 +19,6 @@ def free_ports(count: int) -> list[int]:
     """Distinct ports, and none that this process has returned recently.
 
     The system would choose ephemeral ports, which an outgoing connection could take before the server does.
-
     """
     ports: list[int] = []
     for port in islice(_ports, len(_LISTENING)):

@@ -21,7 +21,7 @@ from barnabas.protocol.schema import Message
 
 START_PATIENCE_S = 120
 STOP_PATIENCE_S = 120
-ANSWER_PATIENCE_S = 120
+RESPONSE_TIMEOUT_S = 120
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SIZE = struct.Struct(">i")
 
@@ -133,7 +133,7 @@ class BrokerProcess:
 class RawConnection:
     """A socket that waits for complete responses."""
 
-    def __init__(self, address: tuple[str, int], patience_s: float = ANSWER_PATIENCE_S) -> None:
+    def __init__(self, address: tuple[str, int], patience_s: float = RESPONSE_TIMEOUT_S) -> None:
         self.socket = socket.create_connection(address, timeout=patience_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
@@ -155,14 +155,14 @@ class RawConnection:
         except ConnectionError:
             return None
 
-    def ask(self, request: Message, version: int, answer: type[ResponseT]) -> ResponseT:
+    def ask(self, request: Message, version: int, response_type: type[ResponseT]) -> ResponseT:
         """Sends a request and returns its response."""
         self._correlation_id += 1
         self.send(write_request(request, version, self._correlation_id, "raw"))
-        return self.answer(request, version, answer, self._correlation_id)
+        return self.receive(request, version, response_type, self._correlation_id)
 
     def ask_all(
-        self, requests: Sequence[Message], version: int, answer: type[ResponseT]
+        self, requests: Sequence[Message], version: int, response_type: type[ResponseT]
     ) -> Iterator[ResponseT]:
         """Sends many requests at once, and yields their responses in order."""
         first = self._correlation_id + 1
@@ -170,10 +170,10 @@ class RawConnection:
         frames = (write_request(request, version, first + at, "raw") for at, request in enumerate(requests))
         self.send(b"".join(frames))
         for at, request in enumerate(requests):
-            yield self.answer(request, version, answer, first + at)
+            yield self.receive(request, version, response_type, first + at)
 
-    def answer(
-        self, request: Message, version: int, answer: type[ResponseT], correlation_id: int
+    def receive(
+        self, request: Message, version: int, response_type: type[ResponseT], correlation_id: int
     ) -> ResponseT:
         frame = self.frame()
         if frame is None:
@@ -181,7 +181,7 @@ class RawConnection:
         assert request.schema.key is not None
         answered, message = read_response(frame, api(request.schema.key), version)
         assert answered == correlation_id, f"a response to {answered}, not to {correlation_id}"
-        assert isinstance(message, answer)
+        assert isinstance(message, response_type)
         return message
 
     def _receive(self, size: int) -> bytes | None:

@@ -57,14 +57,14 @@ class Outcome:
     took_s: float
     waited_s: float
     rss_bytes: int
-    answer: str
+    response: str
     kafka_s: float | None = None
 
     def __str__(self) -> str:
         kafka = "" if self.kafka_s is None else f"  Apache Kafka {self.kafka_s:7.3f} s"
         return (
             f"{self.took_s:8.3f} s  others {1000 * self.waited_s:7.0f} ms  {self.rss_bytes >> 20:5} MiB"
-            f"{kafka}  {self.answer:9}  {self.attack.name}"
+            f"{kafka}  {self.response:9}  {self.attack.name}"
         )
 
 
@@ -139,12 +139,12 @@ def prepare(address: tuple[str, int]) -> Existing:
     with RawConnection(address) as connection:
         connection.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 5, CreateTopicsResponse)
         requested = [MetadataRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names]
-        answer = connection.ask(
+        response = connection.ask(
             MetadataRequest(topics=requested, allow_auto_topic_creation=False), 12, MetadataResponse
         )
         for name in names[:GROUPS]:
             commit(connection, name)
-    return Existing(names, [topic.topic_id for topic in answer.topics], 1)
+    return Existing(names, [topic.topic_id for topic in response.topics], 1)
 
 
 def commit(connection: RawConnection, name: str) -> None:
@@ -158,8 +158,8 @@ def commit(connection: RawConnection, name: str) -> None:
         coordinator = connection.ask(
             FindCoordinatorRequest(coordinator_keys=[name]), 4, FindCoordinatorResponse
         )
-        answer = connection.ask(request, 8, OffsetCommitResponse)
-        if not coordinator.coordinators[0].error_code and not answer.topics[0].partitions[0].error_code:
+        response = connection.ask(request, 8, OffsetCommitResponse)
+        if not coordinator.coordinators[0].error_code and not response.topics[0].partitions[0].error_code:
             return
         time.sleep(0.1)
     raise RuntimeError(f"the group {name} could not be created")
@@ -171,13 +171,13 @@ def strike(address: tuple[str, int], frame: bytes) -> tuple[float, str]:
         began = time.monotonic()
         try:
             connection.send(frame)
-            answer = connection.frame()
+            response = connection.frame()
         except ConnectionError:
-            answer = None
+            response = None
         except TimeoutError:
             return time.monotonic() - began, "no answer"
         took_s = time.monotonic() - began
-    return took_s, "closed" if answer is None else f"{len(answer) // 1000} kB"
+    return took_s, "closed" if response is None else f"{len(response) // 1000} kB"
 
 
 class StallCampaign:
@@ -209,11 +209,11 @@ class StallCampaign:
     def _strike(self, attack: StallAttack, existing: Existing) -> Outcome:
         frame = attack.frame(existing)
         self._second.take()
-        took_s, answer = strike(self._address, frame)
+        took_s, response = strike(self._address, frame)
         # Wait for one more response to the second client.
         time.sleep(2 * PROBE_PAUSE_S)
         waited_s, rss = self._second.take()
-        return Outcome(attack, took_s, max(waited_s, 0.0), rss, answer)
+        return Outcome(attack, took_s, max(waited_s, 0.0), rss, response)
 
     @staticmethod
     def _check(outcome: Outcome, report: Report) -> None:
@@ -221,7 +221,7 @@ class StallCampaign:
             report.faults.append(f"others waited {outcome.waited_s:.2f} s: {outcome.attack.name}")
         if outcome.rss_bytes > MAX_RSS_BYTES:
             report.faults.append(f"{outcome.rss_bytes >> 20} MiB: {outcome.attack.name}")
-        if outcome.answer == "no answer":
+        if outcome.response == "no answer":
             report.faults.append(f"no answer: {outcome.attack.name}")
 
 

@@ -32,8 +32,8 @@ def run(server: Server) -> float:
     with RawConnection(server.address, PATIENCE_S) as connection:
         started = time.perf_counter()
         request = topics.create_request(names, 1)
-        answer = connection.ask(request, topics.CREATE_VERSION, CreateTopicsResponse)
-        assert not any(topic.error_code for topic in answer.topics), answer
+        response = connection.ask(request, topics.CREATE_VERSION, CreateTopicsResponse)
+        assert not any(topic.error_code for topic in response.topics), response
         left = names
         while left:
             assert time.perf_counter() - started < PATIENCE_S, f"{len(left)} topics take no records"
@@ -51,8 +51,8 @@ def written(connection: RawConnection, names: list[str], batch: bytearray) -> se
     for first in range(0, len(names), PIPELINED):
         some = names[first : first + PIPELINED]
         requests = [produce_request(name, batch) for name in some]
-        for answer in connection.ask_all(requests, PRODUCE_VERSION, ProduceResponse):
-            topic = answer.responses[0]
+        for response in connection.ask_all(requests, PRODUCE_VERSION, ProduceResponse):
+            topic = response.responses[0]
             if not topic.partition_responses[0].error_code:
                 done.add(topic.name)
     return done

@@ -156,8 +156,8 @@ def turn_on_compaction(server: Server, topic: str) -> None:
     )
     with RawConnection(server.address, PATIENCE_S) as connection:
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        answer = connection.ask(request, 1, IncrementalAlterConfigsResponse)
-    assert not answer.responses[0].error_code, answer
+        response = connection.ask(request, 1, IncrementalAlterConfigsResponse)
+    assert not response.responses[0].error_code, response
 
 
 def is_compacted(server: Server, topic: str) -> bool:

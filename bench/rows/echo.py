@@ -58,11 +58,11 @@ class AsyncioEcho(asyncio.Protocol):
             size = 4 + SIZE.unpack_from(data, position)[0]
             if end - position < size:
                 break
-            self.answer()
+            self.respond()
             position += size
         self._rest = data[position:]
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         self._transport.write(ANSWER)
 
 
@@ -71,15 +71,15 @@ class AsyncioJoinedEcho(AsyncioEcho):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._answers: list[bytes] = []
+        self._responses: list[bytes] = []
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._transport.write(b"".join(self._answers))
-        self._answers.clear()
+        self._transport.write(b"".join(self._responses))
+        self._responses.clear()
 
-    def answer(self) -> None:
-        self._answers.append(ANSWER)
+    def respond(self) -> None:
+        self._responses.append(ANSWER)
 
 
 def serve_ours(pipe: Pipe) -> None:

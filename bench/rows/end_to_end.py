@@ -46,9 +46,9 @@ class Consumer:
     def fetch(self, offset: int) -> bytes:
         _TIME.pack_into(self._frame, self._offset_at, offset)
         self._connection.send(bytes(self._frame))
-        answer = self._connection.frame()
-        assert answer is not None, "the broker closed the connection"
-        return answer
+        response = self._connection.frame()
+        assert response is not None, "the broker closed the connection"
+        return response
 
 
 def consume(address: tuple[str, int], topic: str, count: int, results: Connection) -> None:
@@ -58,13 +58,13 @@ def consume(address: tuple[str, int], topic: str, count: int, results: Connectio
     results.send([])
     offset = 0
     while offset < count:
-        answer = consumer.fetch(offset)
+        response = consumer.fetch(offset)
         now_ns = time.monotonic_ns()
-        at = answer.find(_MARK)
+        at = response.find(_MARK)
         while at >= 0:
-            latencies_ms.append((now_ns - _TIME.unpack_from(answer, at + len(_MARK))[0]) / 1e6)
+            latencies_ms.append((now_ns - _TIME.unpack_from(response, at + len(_MARK))[0]) / 1e6)
             offset += 1
-            at = answer.find(_MARK, at + len(_MARK))
+            at = response.find(_MARK, at + len(_MARK))
     results.send(sorted(latencies_ms))
 
 

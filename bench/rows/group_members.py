@@ -120,43 +120,43 @@ class Member:
         request, self._asked = self._asked, None
         assert request is not None
         assert request.schema.key is not None
-        _, answer = read_response(frame, api(request.schema.key), VERSIONS[type(request)])
-        if self.has_left and isinstance(answer, HeartbeatResponse):
+        _, response = read_response(frame, api(request.schema.key), VERSIONS[type(request)])
+        if self.has_left and isinstance(response, HeartbeatResponse):
             self._leave()
         else:
-            self._take(answer)
+            self._take(response)
 
-    def _take(self, answer: Message) -> None:
-        if isinstance(answer, JoinGroupResponse):
-            self._joined(answer)
-        elif isinstance(answer, SyncGroupResponse):
-            self._synced(answer)
-        elif isinstance(answer, HeartbeatResponse):
-            if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+    def _take(self, response: Message) -> None:
+        if isinstance(response, JoinGroupResponse):
+            self._joined(response)
+        elif isinstance(response, SyncGroupResponse):
+            self._synced(response)
+        elif isinstance(response, HeartbeatResponse):
+            if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
                 self.join()
             else:
-                assert not answer.error_code, ErrorCode(answer.error_code).name
+                assert not response.error_code, ErrorCode(response.error_code).name
         else:
-            assert isinstance(answer, LeaveGroupResponse)
-            assert not answer.error_code, ErrorCode(answer.error_code).name
+            assert isinstance(response, LeaveGroupResponse)
+            assert not response.error_code, ErrorCode(response.error_code).name
 
-    def _joined(self, answer: JoinGroupResponse) -> None:
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._id = answer.member_id
+    def _joined(self, response: JoinGroupResponse) -> None:
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._id = response.member_id
             self.join()
             return
-        if answer.error_code in NOT_YET:
+        if response.error_code in NOT_YET:
             self.join()
             return
-        assert not answer.error_code, ErrorCode(answer.error_code).name
-        self._id, self._generation = answer.member_id, answer.generation_id
+        assert not response.error_code, ErrorCode(response.error_code).name
+        self._id, self._generation = response.member_id, response.generation_id
         assignments = []
-        if answer.leader == self._id:
-            self.group.led(answer.generation_id, len(answer.members))
+        if response.leader == self._id:
+            self.group.led(response.generation_id, len(response.members))
             assignment_type = SyncGroupRequest.Assignment
             assignments = [
                 assignment_type(member_id=member.member_id, assignment=ASSIGNMENT)
-                for member in answer.members
+                for member in response.members
             ]
         self._ask(
             SyncGroupRequest(
@@ -169,12 +169,12 @@ class Member:
             )
         )
 
-    def _synced(self, answer: SyncGroupResponse) -> None:
-        if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+    def _synced(self, response: SyncGroupResponse) -> None:
+        if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
             return
-        assert not answer.error_code, ErrorCode(answer.error_code).name
-        assert bytes(answer.assignment) == ASSIGNMENT, "an assignment that was not given"
+        assert not response.error_code, ErrorCode(response.error_code).name
+        assert bytes(response.assignment) == ASSIGNMENT, "an assignment that was not given"
         self.is_stable = True
         if self._generation == self.group.generation:
             self.group.synced += 1

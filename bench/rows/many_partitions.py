@@ -50,8 +50,8 @@ def create(server: Server, partitions: int) -> None:
             request = CreateTopicsRequest(
                 topics=topics[first : first + TOPICS_PER_REQUEST], timeout_ms=PATIENCE_S * 1000
             )
-            answer = connection.ask(request, CREATE_VERSION, CreateTopicsResponse)
-            assert not any(topic.error_code for topic in answer.topics), answer
+            response = connection.ask(request, CREATE_VERSION, CreateTopicsResponse)
+            assert not any(topic.error_code for topic in response.topics), response
 
 
 def requests(numbers: Sequence[int]) -> list[ProduceRequest]:
@@ -79,9 +79,9 @@ def refused(connection: RawConnection, numbers: Sequence[int]) -> Iterator[int]:
     """Writes to each partition; yields those that are not served yet."""
     for first in range(0, len(numbers), PIPELINED):
         part = numbers[first : first + PIPELINED]
-        answers = connection.ask_all(requests(part), PRODUCE_VERSION, ProduceResponse)
-        for number, answer in zip(part, answers, strict=True):
-            if answer.responses[0].partition_responses[0].error_code:
+        responses = connection.ask_all(requests(part), PRODUCE_VERSION, ProduceResponse)
+        for number, response in zip(part, responses, strict=True):
+            if response.responses[0].partition_responses[0].error_code:
                 yield number
 
 

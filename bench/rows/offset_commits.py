@@ -51,9 +51,9 @@ def ensure_taken(frames: list[bytes]) -> int:
     """The number of offsets committed according to the responses; all must be."""
     count = 0
     for frame in frames:
-        _, answer = read_response(frame, api(8), COMMIT_VERSION)
-        assert isinstance(answer, OffsetCommitResponse)
-        for partition in answer.topics[0].partitions:
+        _, response = read_response(frame, api(8), COMMIT_VERSION)
+        assert isinstance(response, OffsetCommitResponse)
+        for partition in response.topics[0].partitions:
             assert not partition.error_code, ErrorCode(partition.error_code).name
             count += 1
     return count
@@ -67,13 +67,13 @@ def frame_of(connection: RawConnection) -> bytes:
 
 def exchange(connections: list[RawConnection], requests: list[list[bytes]]) -> list[bytes]:
     """Each connection sends its own requests, a window at a time; returns all responses."""
-    answers: list[bytes] = []
+    responses: list[bytes] = []
     for start in range(0, len(requests[0]), WINDOW):
         for connection, own in zip(connections, requests, strict=True):
             connection.send(b"".join(own[start : start + WINDOW]))
         for connection, own in zip(connections, requests, strict=True):
-            answers += [frame_of(connection) for _ in own[start : start + WINDOW]]
-    return answers
+            responses += [frame_of(connection) for _ in own[start : start + WINDOW]]
+    return responses
 
 
 def commit(server: Server) -> dict[str, float]:
@@ -101,12 +101,12 @@ def commit(server: Server) -> dict[str, float]:
         connections = [RawConnection(server.address, PATIENCE_S) for _ in range(CONNECTIONS)]
         cpu_s = server.cpu_seconds
         start = time.perf_counter()
-        answers = exchange(connections, requests)
+        responses = exchange(connections, requests)
         seconds = time.perf_counter() - start
         cpu_s = server.cpu_seconds - cpu_s
         for connection in connections:
             connection.socket.close()
-        assert ensure_taken(answers) == COMMITS
+        assert ensure_taken(responses) == COMMITS
     return {"per second": COMMITS / seconds, "cpu": cpu_s * 1000}
 
 
@@ -134,8 +134,8 @@ def is_loaded(server: Server) -> bool:
     """Whether the last group can be read."""
     group = OffsetFetchRequest.Group(group_id=f"group-{LOADED_GROUPS - 1}", topics=None)
     with suppress(OSError), RawConnection(server.address, PATIENCE_S) as connection:
-        answer = connection.ask(OffsetFetchRequest(groups=[group]), FETCH_VERSION, OffsetFetchResponse)
-        [group_response] = answer.groups
+        response = connection.ask(OffsetFetchRequest(groups=[group]), FETCH_VERSION, OffsetFetchResponse)
+        [group_response] = response.groups
         if group_response.error_code:
             return False
         offsets = [

@@ -26,10 +26,10 @@ def is_acknowledged(server: Server) -> bool:
     try:
         with RawConnection(server.address, PATIENCE_S) as connection:
             request = produce_request(TOPIC, client_batch(RECORD))
-            answer = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
+            response = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
     except OSError:
         return False
-    return not answer.responses[0].partition_responses[0].error_code
+    return not response.responses[0].partition_responses[0].error_code
 
 
 def run(server: Server) -> dict[str, float]:

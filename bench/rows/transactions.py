@@ -97,10 +97,10 @@ class RawProducer:
             transactional_id=self._transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
         while True:
-            answer = self.connection.ask(request, INIT_VERSION, InitProducerIdResponse)
-            if answer.error_code not in NOT_YET:
-                assert not answer.error_code, ErrorCode(answer.error_code).name
-                return answer.producer_id, answer.producer_epoch
+            response = self.connection.ask(request, INIT_VERSION, InitProducerIdResponse)
+            if response.error_code not in NOT_YET:
+                assert not response.error_code, ErrorCode(response.error_code).name
+                return response.producer_id, response.producer_epoch
             time.sleep(RETRY_S)
 
     def _write(self) -> ProduceRequest:
@@ -235,8 +235,8 @@ def stable_records(server: Server, topic: str) -> int:
         topics=[ListOffsetsRequest.Topic(name=topic, partitions=rows)],
     )
     with RawConnection(server.address, PATIENCE_S) as connection:
-        answer = connection.ask(request, topics.LIST_OFFSETS_VERSION, ListOffsetsResponse)
-    return sum(partition.offset for partition in answer.topics[0].partitions)
+        response = connection.ask(request, topics.LIST_OFFSETS_VERSION, ListOffsetsResponse)
+    return sum(partition.offset for partition in response.topics[0].partitions)
 
 
 RATE = partial(row, unit="transactions/s", goal=1, floor=0.7, against=APACHE, value="per second")

@@ -1,4 +1,4 @@
-"""The events of the Yahoo streaming benchmark: what is sent, and what a right query counts of it."""
+"""The events of the Yahoo streaming benchmark, and the counts of a correct query."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_events_have_the_fields_of_the_original() -> None:
     assert event["ad_id"] in ads().campaigns
 
 
-def test_the_generator_knows_how_many_count() -> None:
+def test_the_generator_counts_the_counted_events() -> None:
     generator = Generator()
     events = [json.loads(one.value or b"") for one in generator.spread(3_000, END_MS, 60_000)]
     assert generator.counted == sum(event["event_type"] == "view" for event in events)
@@ -67,7 +67,7 @@ def test_a_percentile_is_a_value_that_was_measured(count: int, expected: float) 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurServer]:
-    # Rounds wait until the files of their topics have gone.
+    # Rounds wait until the files of their topics are deleted.
     settings = {"log.segment.delete.delay.ms": "0"}
     made = OurServer(tmp_path_factory.mktemp("bench-server") / "ours", settings)
     made.start()

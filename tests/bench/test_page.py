@@ -1,4 +1,4 @@
-"""The page of benchmarks: its figures, and whether goals are said to be reached when they are."""
+"""The page of benchmarks: its results, and whether goals are marked as reached when they are."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_missed_goal_is_explained() -> None:
     assert "They cheat." not in pages.verdict(explained, found(2.0))
 
 
-def test_no_verdict_without_anybody_to_beat() -> None:
+def test_no_verdict_without_a_competitor() -> None:
     assert pages.verdict(row(against=None), found(1.0)) == ""
     missing = {"contenders": [{"name": "ours", "ratio": 1.0, "median": 1.0}]}
     assert "Not measured against theirs on this machine." in pages.verdict(row(), missing)
@@ -76,13 +76,13 @@ def test_no_verdict_without_anybody_to_beat() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(0.125, "0.125"), (999, "999"), (1234, "1.23 k"), (2.5e6, "2.5 M"), (1e9, "1 G")]
 )
-def test_numbers_for_people(value: float, text: str) -> None:
+def test_human_readable_numbers(value: float, text: str) -> None:
     assert pages.human(value) == text
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page, its figures and its notes in a temporary folder; two tiny rows."""
+    """The page, its results and its notes in a temporary folder; two tiny rows."""
     monkeypatch.setattr(program, "PAGE", tmp_path / "benchmarks.md")
     monkeypatch.setattr(program, "FIGURES", tmp_path / "benchmarks.json")
     monkeypatch.setattr(program, "NOTES", tmp_path / "notes.md")
@@ -114,7 +114,7 @@ def test_a_row_is_measured_and_written(
     assert "## The tiny row" in capsys.readouterr().out
 
 
-def test_rows_that_were_not_run_keep_their_figures(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_were_not_run_keep_their_results(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch) == 0
     figures = json.loads((place / "benchmarks.json").read_text("utf-8"))
     figures["other"]["commit"] = "before"
@@ -124,7 +124,7 @@ def test_rows_that_were_not_run_keep_their_figures(place: Path, monkeypatch: pyt
     assert "commit `before`" in (place / "benchmarks.md").read_text("utf-8")
 
 
-def test_a_star_stands_for_any_ending(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_star_matches_any_suffix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, "t*") == 0
     assert list(json.loads((place / "benchmarks.json").read_text("utf-8"))) == ["tiny"]
 

@@ -1,4 +1,4 @@
-"""The registry of benchmarks: who takes turns when, what is made of the values, and that every row is there."""
+"""The registry of benchmarks: the order of the contenders, statistics, and that every row is registered."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.registry import Contender, Result, Row, RunContext, Workbench, famili
 
 @pytest.fixture
 def no_rows(monkeypatch: pytest.MonkeyPatch) -> dict[str, Row]:
-    """A registry of this test's own."""
+    """A registry for this test only."""
     rows: dict[str, Row] = {}
     monkeypatch.setattr(registry, "ROWS", rows)
     return rows
 
 
 def silent(line: str) -> None:
-    """Nobody watches the progress."""
+    """Ignores the progress."""
 
 
 def test_contenders_take_turns_after_a_round_that_does_not_count(no_rows: dict[str, Row]) -> None:
@@ -50,7 +50,7 @@ def test_contenders_take_turns_after_a_round_that_does_not_count(no_rows: dict[s
     assert not seen[0].exists()
 
 
-def test_what_a_row_opened_is_closed_when_a_contender_fails(no_rows: dict[str, Row]) -> None:
+def test_resources_of_a_row_are_closed_when_a_contender_fails(no_rows: dict[str, Row]) -> None:
     closed: list[str] = []
 
     @registry.row("failing", "It fails", unit="x")
@@ -97,7 +97,7 @@ def test_rows_over_one_function_are_measured_together(no_rows: dict[str, Row]) -
     assert first.values == {"ours": [1.0, 1.0]}
 
 
-def test_a_house_keeps_what_rows_share_until_its_end() -> None:
+def test_the_run_context_keeps_shared_objects_until_its_end() -> None:
     made: list[str] = []
     with RunContext() as context:
         folder = context.folder()

@@ -1,4 +1,4 @@
-"""What the rows of Spark share, without Spark: that they must be named, and what their topics hold."""
+"""The shared parts of the Spark rows, without Spark: they must be named, and the contents of their topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tests of this room call commands."""
+"""How the tests of this package call commands."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from barnabas.cli.main import main
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
+class CommandResult:
+    """The exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
 
-Call = Callable[..., Ended]
+Call = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def barnabas(capsys: pytest.CaptureFixture[str]) -> Call:
     """`barnabas("storage", "info", …)`: run a command in this process."""
 
-    def call(*arguments: str) -> Ended:
+    def call(*arguments: str) -> CommandResult:
         code = main(arguments)
         captured = capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return call

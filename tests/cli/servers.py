@@ -1,4 +1,4 @@
-"""Servers as processes, for the tests of the commands that start and stop them."""
+"""Server processes for the tests of the commands that start and stop them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE_S = 300
 
 
 class Site:
-    """A machine's worth of folders: configuration, data, state and logs."""
+    """The folders of a machine: configuration, data, state and logs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What flags of the admin tools do beyond the recorded sessions, on one broker with two folders."""
+"""The flags of the admin tools beyond the recorded sessions, on one broker with two log directories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[Places]:
-    """A broker where everybody may do everything, and rules of access can be kept."""
+    """A broker with an authorizer that allows everything by default."""
     with quick_folder() as folder:
         folders = f"{folder / 'first'},{folder / 'second'}"
         settings = {**AUTHORIZER, "super.users": "User:ANONYMOUS", "log.dirs": folders}
@@ -35,7 +35,7 @@ def places() -> Iterator[Places]:
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Places]:
-    """A broker where nobody may do anything."""
+    """A broker with an authorizer that denies everything."""
     with (
         quick_folder() as folder,
         own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as found,
@@ -61,7 +61,7 @@ def topic(tool: Call) -> str:
 
 
 def folder_of(tool: Call, topic: str) -> str:
-    """Where partition 0 of a topic lies."""
+    """The log directory of partition 0 of a topic."""
     page = json.loads(tool("log-dirs", "--describe", "--topic-list", topic).out.splitlines()[-1])
     homes: dict[str, str] = {
         one["partition"]: each["logDir"]
@@ -82,10 +82,10 @@ def test_errors_go_to_stderr_and_data_to_stdout(tool: Call, topic: str) -> None:
     assert again.err == f"Error while executing topic command : Topic '{topic}' already exists.\n"
 
 
-def test_a_warning_is_no_data(tool: Call) -> None:
-    ended = tool("topics", "--create", "--topic", "with.dot")
-    assert ended.out == "Created topic with.dot.\n"
-    assert ended.err.startswith("WARNING: ")
+def test_a_warning_goes_to_stderr(tool: Call) -> None:
+    result = tool("topics", "--create", "--topic", "with.dot")
+    assert result.out == "Created topic with.dot.\n"
+    assert result.err.startswith("WARNING: ")
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,13 @@ def test_a_warning_is_no_data(tool: Call) -> None:
         ("leader-election", ("--election-type", "preferred", "--all-topic-partitions")),
     ],
 )
-def test_who_may_not_is_denied(barnabas: Call, closed: Places, name: str, arguments: tuple[str, ...]) -> None:
-    ended = barnabas(name, "--bootstrap-server", closed.server, *arguments)
-    assert ended.code == Exit.DENIED
-    assert ended.err.count("\n") == 1
-    assert "authoriz" in ended.err.lower()
+def test_an_unauthorized_user_is_denied(
+    barnabas: Call, closed: Places, name: str, arguments: tuple[str, ...]
+) -> None:
+    result = barnabas(name, "--bootstrap-server", closed.server, *arguments)
+    assert result.code == Exit.DENIED
+    assert result.err.count("\n") == 1
+    assert "authoriz" in result.err.lower()
 
 
 @pytest.mark.trap
@@ -127,30 +129,30 @@ def test_who_may_not_is_denied(barnabas: Call, closed: Places, name: str, argume
 def test_no_failure_ends_with_0(
     tool: Call, topic: str, tmp_path: Path, name: str, arguments: tuple[str, ...]
 ) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
     beyond = tmp_path / "beyond.json"
     part = {"topic": topic, "partition": 0, "offset": 99, "replicas": [9]}
     beyond.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
-    ended = tool(name, *(word.format(beyond=beyond) for word in arguments))
-    assert ended.code in (Exit.FAILED, Exit.NOT_FOUND)
-    assert ended.err.strip()
-    assert "Traceback" not in ended.err
+    result = tool(name, *(word.format(beyond=beyond) for word in arguments))
+    assert result.code in (Exit.FAILED, Exit.NOT_FOUND)
+    assert result.err.strip()
+    assert "Traceback" not in result.err
 
 
-def test_zookeeper_of_the_past_is_taken(
+def test_an_old_zookeeper_flag_is_accepted(
     barnabas: Call, tool: Call, topic: str, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "barnabas.cli.framework.connecting.BROKER_PORT", int(places.server.rpartition(":")[2])
     )
-    ended = barnabas("topics", "--zookeeper", "localhost:2181", "--list", "--topic", topic)
-    assert (ended.code, ended.out) == (0, f"{topic}\n")
-    assert ended.err.count("\n") == 1
+    result = barnabas("topics", "--zookeeper", "localhost:2181", "--list", "--topic", topic)
+    assert (result.code, result.out) == (0, f"{topic}\n")
+    assert result.err.count("\n") == 1
 
 
-def test_broker_list_of_the_past_is_taken(barnabas: Call, places: Places, topic: str) -> None:
-    ended = barnabas("get-offsets", "--broker-list", places.server, "--topic", topic)
-    assert (ended.code, ended.out) == (0, f"{topic}:0:0\n{topic}:1:0\n")
+def test_an_old_broker_list_is_accepted(barnabas: Call, places: Places, topic: str) -> None:
+    result = barnabas("get-offsets", "--broker-list", places.server, "--topic", topic)
+    assert (result.code, result.out) == (0, f"{topic}:0:0\n{topic}:1:0\n")
 
 
 # Single tools -----------------------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ def test_a_topic_is_described_by_its_id(tool: Call, topic: str) -> None:
     by_name = tool("topics", "--describe", "--topic", topic).out
     topic_id = by_name.split("TopicId: ")[1].split("\t")[0]
     by_id = tool("topics", "--describe", "--topic-id", topic_id)
-    # By id the broker is asked in another way, which tells nothing of eligible leaders.
+    # By id another request is used, which does not return eligible leaders.
     assert by_id.out == by_name.replace("Elr: \tLastKnownElr: ", "Elr: N/A\tLastKnownElr: N/A")
 
 
@@ -171,9 +173,9 @@ def test_partitions_come_in_pages_and_nothing_is_lost(tool: Call, topic: str) ->
     assert one_by_one.out.count("Partition: ") == 2
 
 
-def test_all_options_of_a_broker_are_shown_with_where_they_come_from(tool: Call) -> None:
-    ended = tool("configs", "--describe", "--broker", "1", "--all")
-    lines = ended.out.splitlines()
+def test_all_options_of_a_broker_are_shown_with_their_sources(tool: Call) -> None:
+    result = tool("configs", "--describe", "--broker", "1", "--all")
+    lines = result.out.splitlines()
     assert lines[0] == "All configs for broker 1 are:"
     assert len(lines) > 200
     assert "  node.id=1 sensitive=false synonyms={STATIC_BROKER_CONFIG:node.id=1}" in lines
@@ -190,9 +192,9 @@ def test_loggers_of_a_broker_are_shown_and_set(tool: Call) -> None:
 
 
 def test_a_password_is_never_printed(tool: Call) -> None:
-    ended = tool("configs", "--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=passwordsecret")
-    assert ended.code == Exit.USAGE
-    assert "secret" not in ended.err
+    result = tool("configs", "--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=passwordsecret")
+    assert result.code == Exit.USAGE
+    assert "secret" not in result.err
 
 
 def test_records_are_deleted(tool: Call, topic: str, places: Places, tmp_path: Path) -> None:
@@ -202,13 +204,13 @@ def test_records_are_deleted(tool: Call, topic: str, places: Places, tmp_path: P
         producer.flush()
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 3}]}), "utf-8")
-    ended = tool("delete-records", "--offset-json-file", str(file))
-    assert ended.out.splitlines()[-1] == f"partition: {topic}-0\tlow_watermark: 3"
+    result = tool("delete-records", "--offset-json-file", str(file))
+    assert result.out.splitlines()[-1] == f"partition: {topic}-0\tlow_watermark: 3"
     with Admin({"bootstrap.servers": places.server}) as admin:
         assert admin.list_offsets({TopicPartition(topic, 0): -2})[TopicPartition(topic, 0)].offset == 3
 
 
-def test_a_file_with_a_slip_is_refused_in_one_line(tool: Call, tmp_path: Path) -> None:
+def test_a_malformed_file_is_refused_in_one_line(tool: Call, tmp_path: Path) -> None:
     file = tmp_path / "offsets.json"
     for text, fault in (
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "the field 'offset' is missing"),
@@ -216,17 +218,17 @@ def test_a_file_with_a_slip_is_refused_in_one_line(tool: Call, tmp_path: Path) -
             '{"partitions": [{"topic": 1, "partition": 0, "offset": 1}]}',
             "the field 'topic' has the wrong type",
         ),
-        ('{"partitions": ["t"]}', "has something of the wrong type"),
+        ('{"partitions": ["t"]}', "has an element of the wrong type"),
         ("[]", "an object with the field 'version' is expected"),
     ):
         file.write_text(text, "utf-8")
-        ended = tool("delete-records", "--offset-json-file", str(file))
-        assert ended.code == Exit.USAGE
-        assert fault in ended.err
-        assert ended.err.count("\n") == 1
+        result = tool("delete-records", "--offset-json-file", str(file))
+        assert result.code == Exit.USAGE
+        assert fault in result.err
+        assert result.err.count("\n") == 1
 
 
-def test_rules_are_removed_when_the_user_agrees(
+def test_acls_are_removed_when_the_user_confirms(
     tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = ("--add", "--allow-principal", "User:a", "--operation", "read", "--topic", topic)
@@ -239,11 +241,11 @@ def test_rules_are_removed_when_the_user_agrees(
         assert tool("acls", "--list", "--topic", topic).out.count("principal=User:a") == left
 
 
-def test_rules_stay_when_nobody_answers(tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acls_stay_without_confirmation(tool: Call, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(""))
-    ended = tool("acls", "--remove", "--topic", topic)
-    assert ended.code == Exit.USAGE
-    assert "--force" in ended.err
+    result = tool("acls", "--remove", "--topic", topic)
+    assert result.code == Exit.USAGE
+    assert "--force" in result.err
 
 
 # Moves between folders --------------------------------------------------------------------------------------
@@ -266,8 +268,8 @@ def test_a_replica_moves_to_another_folder(tool: Call, topic: str, places: Place
     limit = "replica.alter.log.dirs.io.max.bytes.per.second=100000"
     assert limit in tool("configs", "--describe", "--broker", "1").out
     done = f"Reassignment of replica {topic}-0-1 completed successfully."
-    while done not in (told := tool("reassign-partitions", "--verify", *plan).out):
-        assert "is still in progress" in told
+    while done not in (output := tool("reassign-partitions", "--verify", *plan).out):
+        assert "is still in progress" in output
     assert folder_of(tool, topic) == there
     assert limit not in tool("configs", "--describe", "--broker", "1").out
 
@@ -276,6 +278,6 @@ def test_a_folder_that_a_broker_does_not_have_is_refused(tool: Call, topic: str,
     file = tmp_path / "plan.json"
     part = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": ["/no/such/folder"]}
     file.write_text(json.dumps({"version": 1, "partitions": [part]}), "utf-8")
-    ended = tool("reassign-partitions", "--execute", "--reassignment-json-file", str(file))
-    assert ended.code == Exit.NOT_FOUND
-    assert f"Failed to alter dir for {topic}-0-1" in ended.err
+    result = tool("reassign-partitions", "--execute", "--reassignment-json-file", str(file))
+    assert result.code == Exit.NOT_FOUND
+    assert f"Failed to alter dir for {topic}-0-1" in result.err

@@ -21,13 +21,13 @@ from tests.verify.answers.broker_ask import RawClient
 
 TOOLS = ("cluster", "features", "metadata-quorum", "transactions")
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
-# What hangs: a producer that no coordinator knows.
+# A hanging transaction: its producer is unknown to any coordinator.
 LOST_ID = 4_242
 
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[Places]:
-    """A broker that takes transactions which no coordinator knows of, as those before KIP-890 did."""
+    """A broker that accepts transactions unknown to any coordinator, as brokers before KIP-890 did."""
     settings = {
         "transaction.partition.verification.enable": "false",
         "transaction.state.log.num.partitions": "1",
@@ -50,18 +50,18 @@ def tool(barnabas: Call, places: Places) -> Any:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: Any) -> None:
-    ended = barnabas(name)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert ended.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
+def test_without_arguments_the_usage_is_printed_on_stderr(barnabas: Call, name: Any) -> None:
+    result = barnabas(name)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert result.err.startswith(f"usage: barnabas {name} [OPTIONS] COMMAND [OPTIONS]\n")
     shown = barnabas(name, "--help")
-    assert (shown.code, shown.out) == (0, ended.err)
+    assert (shown.code, shown.out) == (0, result.err)
     for flag in ("--version", "-v"):
         assert barnabas(name, flag).out.startswith("barnabas ")
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas: Call, name: Any) -> None:
+def test_a_missing_or_unknown_subcommand_is_reported_in_one_line(barnabas: Call, name: Any) -> None:
     flag = "-b" if name == "cluster" else "--bootstrap-server"
     none = barnabas(name, flag, "localhost:9092")
     assert none.code == Exit.USAGE
@@ -93,14 +93,14 @@ def test_a_command_that_is_missing_or_wrong_is_told_in_one_line(barnabas: Call, 
          "The --partition argument requires --topic to be provided"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_named(barnabas: Call, words: list[str], missing: str) -> None:
-    ended = barnabas(*words)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert missing in ended.err
-    assert ended.err.count("\n") == 1
+def test_missing_flags_are_named(barnabas: Call, words: list[str], missing: str) -> None:
+    result = barnabas(*words)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert missing in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas: Call, places: Places) -> None:
+def test_shared_flags_may_precede_or_follow_the_subcommand(barnabas: Call, places: Places) -> None:
     before = barnabas("features", "--bootstrap-server", places.server, "describe")
     after = barnabas("features", "describe", "--bootstrap-server", places.server)
     assert (before.code, after.code) == (0, 0)
@@ -110,15 +110,15 @@ def test_what_all_commands_have_may_stand_before_or_after_the_command(barnabas: 
 @pytest.mark.parametrize(
     "words", [["cluster", "cluster-id"], ["features", "describe"], ["broker-api-versions"], ["transactions", "list"]]
 )  # fmt: skip
-def test_a_cluster_that_is_not_there_is_one_line_and_3(
+def test_an_unreachable_cluster_is_one_line_and_exit_code_3(
     barnabas: Call, tmp_path: Path, words: list[str]
 ) -> None:
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
     flag = "--config" if words[0] == "cluster" else "--command-config"
-    ended = barnabas(*words, "--bootstrap-server", "nowhere.invalid:1", flag, str(config))
-    assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
-    assert ended.err.count("\n") == 1
+    result = barnabas(*words, "--bootstrap-server", "nowhere.invalid:1", flag, str(config))
+    assert (result.code, result.out) == (Exit.UNREACHABLE, "")
+    assert result.err.count("\n") == 1
 
 
 # Nodes and APIs ---------------------------------------------------------------------------------------------
@@ -133,20 +133,20 @@ def test_apis_that_one_side_does_not_know_are_shown() -> None:
     assert node_text(Node(1, "h", 9092, "r1", True)) == "h:9092 (id: 1 rack: r1 isFenced: true)"
 
 
-def test_the_old_name_of_the_servers_is_taken_with_a_remark(barnabas: Call, places: Places) -> None:
-    ended = barnabas("broker-api-versions", "--broker-list", places.server)
-    assert ended.code == 0
-    assert ended.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
+def test_the_old_bootstrap_flag_is_accepted_with_a_warning(barnabas: Call, places: Places) -> None:
+    result = barnabas("broker-api-versions", "--broker-list", places.server)
+    assert result.code == 0
+    assert result.err == "barnabas broker-api-versions: --broker-list is the old name of --bootstrap-server\n"
 
 
 # Features ---------------------------------------------------------------------------------------------------
 
 
-def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
-    """The controller's quorum is static, so that it refuses one of them, and so all."""
-    ended = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
-    assert ended.code == 1
-    asked = [line.split(". ")[0] for line in ended.err.splitlines()]
+def test_a_release_sets_the_levels_of_all_features(tool: Call) -> None:
+    """The controller quorum is static, so it refuses one of the levels, and therefore all."""
+    result = tool("features", "upgrade", "--release-version", "4.1", "--dry-run")
+    assert result.code == 1
+    asked = [line.split(". ")[0] for line in result.err.splitlines()]
     assert asked == [
         "Can not upgrade eligible.leader.replicas.version to 1",
         "Can not upgrade group.version to 1",
@@ -157,7 +157,7 @@ def test_a_release_stands_for_the_levels_of_all_features(tool: Call) -> None:
     ]
 
 
-def test_unsafe_changes_what_is_asked_for(tool: Call) -> None:
+def test_unsafe_changes_the_requested_upgrade_type(tool: Call) -> None:
     refused = tool("features", "downgrade", "--metadata", "3.4", "--unsafe", "--dry-run")
     safe = tool("features", "downgrade", "--metadata", "3.4", "--dry-run")
     assert "Unsafe metadata downgrade is not supported" in refused.err
@@ -187,15 +187,15 @@ def controller_file(folder: Path, **changes: str | None) -> Path:
     return path
 
 
-def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Path) -> None:
+def test_a_controller_is_added_from_its_file(tool: Call, tmp_path: Path) -> None:
     path = str(controller_file(tmp_path))
-    ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
-    assert ended.code == 0
-    assert ended.out == (
+    result = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
+    assert result.code == 0
+    assert result.out == (
         "DRY RUN of adding controller 7 with directory id JEXY6aqzQY-32P5TStzaFg and endpoints:"
         " CONTROLLER://localhost:9093, OTHER://[::1]:9094\n"
     )
-    # Without --dry-run the cluster is asked, which keeps the voters that it was formatted with.
+    # Without --dry-run the request is sent to the cluster, whose static voters cannot change.
     asked = tool("metadata-quorum", "add-controller", "--command-config", path)
     assert (asked.code, asked.out) == (1, "")
     assert asked.err.count("\n") == 1
@@ -206,7 +206,7 @@ def test_a_controller_is_added_as_its_file_describes_it(tool: Call, tmp_path: Pa
     [
         ({"node_id": None}, "node.id not found in configuration file."),
         ({"node_id": "-1"}, "node.id was negative in configuration file."),
-        ({"node_id": "x"}, "which is no number."),
+        ({"node_id": "x"}, "which is not a number."),
         ({"process_roles": "broker"}, "process.roles did not contain 'controller'"),
         ({"log_dirs": None}, "Neither metadata.log.dir nor log.dirs were found."),
         ({"log_dirs": "nowhere"}, "Unable to read meta.properties from nowhere"),
@@ -219,16 +219,16 @@ def test_a_file_that_is_not_that_of_a_controller_is_refused(
     tool: Call, tmp_path: Path, changes: dict[str, None] | dict[str, str], words: str
 ) -> None:
     path = str(controller_file(tmp_path, **changes))
-    ended = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
-    assert ended.code != 0
-    assert words in ended.err
-    assert ended.err.count("\n") == 1
+    result = tool("metadata-quorum", "add-controller", "--command-config", path, "--dry-run")
+    assert result.code != 0
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_removing_a_voter_asks_the_cluster(tool: Call) -> None:
-    ended = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.count("\n") == 1
+def test_removing_a_voter_sends_a_request(tool: Call) -> None:
+    result = tool("metadata-quorum", "remove-controller", "-i", "7", "-d", "AAAAAAAAAAAAAAAAAAAAAQ")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.count("\n") == 1
 
 
 # Transactions -----------------------------------------------------------------------------------------------
@@ -270,8 +270,8 @@ def test_a_transaction_that_hangs_is_found_and_aborted(barnabas: Call, tool: Cal
     assert hanging("--broker-id", "1") == []
 
 
-def test_a_partition_or_broker_that_is_not_there_is_told(tool: Call) -> None:
-    ended = tool("transactions", "find-hanging", "--topic", "nowhere")
-    assert ended.code == Exit.NOT_FOUND
-    assert ended.err.startswith("Failed to describe 1 topics: ")
-    assert ended.err.count("\n") == 1
+def test_a_missing_partition_or_broker_is_reported(tool: Call) -> None:
+    result = tool("transactions", "find-hanging", "--topic", "nowhere")
+    assert result.code == Exit.NOT_FOUND
+    assert result.err.startswith("Failed to describe 1 topics: ")
+    assert result.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`barnabas collect` as people type it."""
+"""`barnabas collect` on the command line."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_the_broker_is_found_as_by_other_commands(
     assert read(bootstrap, "found", 1) == [b"one"]
 
 
-def test_a_pattern_without_a_file_is_told_and_with_once_it_is_not_found(
+def test_a_pattern_without_a_file_is_reported_and_with_once_it_is_not_found(
     bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.log").write_text("one\n", "utf-8")
     words = ["collect", "--bootstrap-server", bootstrap, "--topic", "some", "--once", "--quiet"]
     assert main([*words, f"{tmp_path}/*.log", f"{tmp_path}/*.txt"]) == 5
-    said = capsys.readouterr().err.splitlines()
-    assert said[-1].endswith(f"no file matches {tmp_path}/*.txt")
+    message = capsys.readouterr().err.splitlines()
+    assert message[-1].endswith(f"no file matches {tmp_path}/*.txt")
     assert read(bootstrap, "some", 1) == [b"one"]
 
 
@@ -93,7 +93,7 @@ def test_a_signal_ends_it_when_all_is_written(bootstrap: str, tmp_path: Path, nu
     process.send_signal(number)
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
-    assert "1 lines are in" in errors
+    assert "1 lines written to" in errors
 
 
 def test_syslog(bootstrap: str) -> None:
@@ -121,15 +121,15 @@ def test_syslog(bootstrap: str) -> None:
         (["--topic", "t", "--once", "x", "--state", "README.md"], 1, "does not hold a collector's positions"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_errors_are_one_line(
     bootstrap: str, capsys: pytest.CaptureFixture[str], words: list[str], code: int, line: str
 ) -> None:
     assert main(["collect", "--bootstrap-server", bootstrap, *words]) == code
-    (said,) = capsys.readouterr().err.splitlines()
-    assert line in said
+    (message,) = capsys.readouterr().err.splitlines()
+    assert line in message
 
 
-def test_a_taken_port_is_told(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,4 +1,4 @@
-"""The entry point: help, versions, refusals and exit codes."""
+"""The entry point: help, versions, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_version_goes_to_stdout(barnabas: Call) -> None:
-    ended = barnabas("--version")
-    assert (ended.code, ended.out, ended.err) == (0, f"barnabas {__version__}\n", "")
+    result = barnabas("--version")
+    assert (result.code, result.out, result.err) == (0, f"barnabas {__version__}\n", "")
 
 
 def test_help_names_every_command_on_stdout(barnabas: Call) -> None:
-    ended = barnabas("--help")
-    assert ended.code == 0
-    assert not ended.err
+    result = barnabas("--help")
+    assert result.code == 0
+    assert not result.err
     for name in entry.COMMANDS:
-        assert f"\n  {name} " in ended.out
+        assert f"\n  {name} " in result.out
 
 
 def test_without_a_command_the_help_goes_to_stderr_and_it_is_a_usage_error(barnabas: Call) -> None:
-    ended = barnabas()
-    assert ended.code == Exit.USAGE
-    assert not ended.out
-    assert ended.err.startswith("usage: barnabas COMMAND")
+    result = barnabas()
+    assert result.code == Exit.USAGE
+    assert not result.out
+    assert result.err.startswith("usage: barnabas COMMAND")
 
 
 @pytest.mark.parametrize(
     ("wrong", "offered"), [("stroage", "storage"), ("dumplog", "dump-log"), ("--versoin", "--version")]
 )
 def test_an_unknown_command_is_refused_with_a_suggestion(barnabas: Call, wrong: str, offered: str) -> None:
-    ended = barnabas(wrong)
-    assert ended.code == Exit.USAGE
-    assert not ended.out
-    assert ended.err.count("\n") == 1
-    assert f"did you mean {offered}?" in ended.err
+    result = barnabas(wrong)
+    assert result.code == Exit.USAGE
+    assert not result.out
+    assert result.err.count("\n") == 1
+    assert f"did you mean {offered}?" in result.err
 
 
 def test_a_command_that_resembles_nothing_is_refused_without_a_suggestion(barnabas: Call) -> None:
-    ended = barnabas("xyzzy")
-    assert ended.code == Exit.USAGE
-    assert ended.err == "barnabas: unknown command xyzzy; see barnabas --help\n"
+    result = barnabas("xyzzy")
+    assert result.code == Exit.USAGE
+    assert result.err == "barnabas: unknown command xyzzy; see barnabas --help\n"
 
 
 def test_every_command_is_importable_and_shows_help(barnabas: Call) -> None:
     for name in entry.COMMANDS:
-        ended = barnabas(name, "--help")
-        assert ended.code == 0, name
-        assert ended.out.startswith(f"usage: barnabas {name}"), name
-        assert not ended.err, name
+        result = barnabas(name, "--help")
+        assert result.code == 0, name
+        assert result.out.startswith(f"usage: barnabas {name}"), name
+        assert not result.err, name
 
 
 def test_help_imports_no_tool_and_no_parser() -> None:
@@ -94,10 +94,10 @@ def test_the_help_of_a_command_imports_no_client_and_no_server() -> None:
 
 
 @pytest.mark.parametrize("name", ["dump-log", "server-start", "topics", "console-producer"])
-def test_a_tool_of_apache_kafka_run_bare_shows_its_usage(barnabas: Call, name: str) -> None:
-    ended = barnabas(name)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert ended.err.startswith(f"usage: barnabas {name} ")
+def test_a_tool_of_apache_kafka_without_arguments_prints_its_usage(barnabas: Call, name: str) -> None:
+    result = barnabas(name)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert result.err.startswith(f"usage: barnabas {name} ")
 
 
 def test_the_module_is_the_command() -> None:
@@ -122,27 +122,27 @@ def test_the_module_is_the_command() -> None:
 def test_no_failure_ends_with_0_and_none_shows_a_traceback(
     barnabas: Call, monkeypatch: pytest.MonkeyPatch, raised: Any, code: int, line: str
 ) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
 
     def fail(arguments: object) -> int:
         raise raised
 
     monkeypatch.setattr(entry, "run", fail)
-    ended = barnabas("anything")
-    assert ended.code == code
-    assert not ended.out
-    assert ended.err.startswith(line)
-    assert ended.err.count("\n") == (1 if line else 0)
+    result = barnabas("anything")
+    assert result.code == code
+    assert not result.out
+    assert result.err.startswith(line)
+    assert result.err.count("\n") == (1 if line else 0)
 
 
-def test_a_fault_of_ours_shows_its_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_shows_its_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(entry.TRACEBACK_VARIABLE, "1")
     monkeypatch.setattr(entry, "run", lambda arguments: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         entry.main(["anything"])
 
 
-def test_a_reader_that_goes_away_is_no_error_to_show(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     program = "import sys; from barnabas.cli import main as m; "
     program += "m.run = lambda a: [print('x' * 70000) for _ in range(20)]; sys.exit(m.main([]))"
     reader, writer = os.pipe()

@@ -1,9 +1,9 @@
 """Pages of the documentation as programs: their files and their commands, in the order of the page.
 
-A fence with the language `console` is run: lines that begin with `$ ` are commands, the others are what they print.
-`…` stands for anything, also for several lines where it stands alone.  A fence after `<!-- file: NAME -->` is
-written to that file.  A fence with the language `sh` shows commands that take long or stay; whoever has the time may
-run them.  Fences in other languages are only shown.
+A fence with the language `console` is run: lines that start with `$ ` are commands, the others are their output.
+`…` stands for anything, on a line of its own also for several lines.  A fence after `<!-- file: NAME -->` is
+written to that file.  A fence with the language `sh` shows commands that take long or keep running, which
+are run on request.  Fences in other languages are only shown.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class Written:
 
 @dataclass
 class Command:
-    """A line that the reader types, and what is printed then."""
+    """A line that the reader types, and its output."""
 
     line: str
     printed: list[str] = field(default_factory=list)
 
     def prints(self, lines: list[str]) -> bool:
-        """Whether that is what the page says."""
+        """Whether the output matches the page."""
         return _match(self.printed, lines)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A line that a reader may type; the page does not say what is printed then."""
+    """A line that a reader may type; the page does not show its output."""
 
     line: str
 
 
 def is_like(expected: str, line: str) -> bool:
-    """One line against one of the page."""
+    """Compares one line with one of the page."""
     return re.fullmatch(".*".join(map(re.escape, expected.split(ANYTHING))), line) is not None
 
 
@@ -83,5 +83,5 @@ def commands(text: str) -> list[Command]:
 
 
 def pages(docs: Path) -> list[Path]:
-    """Those with something to run."""
+    """The pages with commands to run."""
     return sorted(path for path in docs.rglob("*.md") if "```console" in path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Somebody who does what a page of the documentation says."""
+"""Follows a page of the documentation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.docs.pages import Command, Shown, Written, is_like, steps
 from tests.spark.java import QUICK_START
 from tools.ports import free_ports
 
-# A page about Spark starts Java, on machines that may be busy.
+# Pages about Spark start Java, on machines that may be busy.
 PATIENCE_S = 300
-# Where the pages say so, brokers listen; here any port that is free must do.
+# The ports in the pages, which are replaced by free ones.
 PORTS = ("9092", "9093", "9404")
-# What sets up the machine has been done before any test runs.
+# The setup has been done before any test runs.
 NOT_RUN = ("make ", "pip ", ". .venv/")
 STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))")
 LISTENS = re.compile(r"listens on |serves PLAINTEXT")
 
 
 class Reader:
-    """Somebody who follows a page in a folder of their own."""
+    """Follows a page in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,24 +42,24 @@ class Reader:
         }
 
     def follow(self, page: str, *, also_shown: bool = False) -> None:
-        """`also_shown`: with the commands that the page only shows because they take long."""
+        """`also_shown`: includes the commands that the page only shows because they take long."""
         for step in steps(self.here(page)):
             if isinstance(step, Written):
                 (self._folder / step.name).write_text(step.text, "utf-8")
             elif isinstance(step, Shown):
                 if also_shown:
-                    self.ends_well(step.line)
+                    self.run_briefly(step.line)
             elif not step.line.startswith(NOT_RUN):
                 self._run(step)
 
     def here(self, text: str) -> str:
-        """With the ports of this machine."""
+        """Replaces the ports of the page by free ones."""
         for name, port in self._ports.items():
             text = re.sub(rf"\b{name}\b", port, text)
         return text
 
-    def ends_well(self, line: str) -> str:
-        """Types a command that would go on until Ctrl+C so that it ends; what it prints."""
+    def run_briefly(self, line: str) -> str:
+        """Runs a command that would run until Ctrl+C so that it ends; returns its output."""
         line = re.sub(r"(barnabas pipeline run \S+)", r"\1 --once", line)
         line = re.sub(r"(barnabas consume \S+) -f\b", r"\1", line)
         done = subprocess.run(
@@ -88,8 +88,8 @@ class Reader:
         assert process.stdout is not None
         if stays:
             self._background.append(process)
-            told = self._until_it_listens(process.stdout)
-            assert is_like(command.printed[0], told[-1]), f"$ {command.line}\n{told}"
+            printed = self._lines_until_listening(process.stdout)
+            assert is_like(command.printed[0], printed[-1]), f"$ {command.line}\n{printed}"
             return
         out, _ = process.communicate(timeout=PATIENCE_S)
         said = "\n".join(command.printed)
@@ -100,13 +100,13 @@ class Reader:
             assert process.returncode == 0, f"$ {command.line}\nended with {process.returncode}"
 
     @staticmethod
-    def _until_it_listens(out: Iterable[str]) -> list[str]:
-        told = []
+    def _lines_until_listening(out: Iterable[str]) -> list[str]:
+        printed = []
         for line in out:
-            told.append(line.rstrip("\n"))
+            printed.append(line.rstrip("\n"))
             if LISTENS.search(line):
                 break
-        return told
+        return printed
 
     @staticmethod
     def _is_refused(command: Command) -> bool:

@@ -1,4 +1,4 @@
-"""What the documentation tells people to type works, and prints what the documentation says."""
+"""The commands in the documentation work, and print the documented output."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.parametrize("path", pages(DOCS), ids=lambda path: path.stem)
-def test_a_page_does_what_it_says(path: Path, reader: Reader) -> None:
+def test_the_commands_of_a_page_work(path: Path, reader: Reader) -> None:
     reader.follow(path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("path", [PROJECT / "README.md", *DOCS.rglob("*.md")], ids=lambda path: path.stem)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)", path.read_text("utf-8"))
     there = [path.parent / link for link in links if not re.match(r"https?:", link)]
     assert [link for link in there if not link.exists() and link.name not in OF_CAMPAIGNS] == []

@@ -1,4 +1,4 @@
-"""docs/behaviours.md tells the truth: it names every id, and what is marked built is proved by a test that runs."""
+"""docs/behaviours.md is correct: it lists every id, and built behaviours are proved by a test that runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_skipped(node: ast.AST) -> bool:
 
 
 def citations(source: str) -> set[str]:
-    """The ids named in a test that runs: in its body, its decorators or the comment lines right above it."""
+    """The ids cited in a test that runs: in its body, its decorators or the comments directly above it."""
     lines, cited = source.splitlines(), set()
     tree = ast.parse(source)
     module_skips = re.search(r"^pytestmark = .*skip", source, re.M)
@@ -44,14 +44,14 @@ def citations(source: str) -> set[str]:
     return cited
 
 
-def test_every_id_of_the_mission_is_listed_once() -> None:
+def test_every_required_id_is_listed_once() -> None:
     text = (PROJECT / "docs" / "behaviours.md").read_text("utf-8")
     listed = [found[1] for found in ROW.finditer(text)]
     assert sorted(listed) == sorted(ALL_IDS)
 
 
 @pytest.mark.parametrize("identifier", sorted(name for name, state in states().items() if state == "built"))
-def test_what_is_built_is_cited_by_a_test_that_runs(identifier: str) -> None:
+def test_built_behaviours_are_cited_by_a_test_that_runs(identifier: str) -> None:
     tests = [path for path in (PROJECT / "tests").rglob("test_*.py") if path != Path(__file__)]
     assert any(identifier in citations(path.read_text("utf-8")) for path in tests), (
         f"{identifier} is marked built in docs/behaviours.md, and no unskipped test cites it"

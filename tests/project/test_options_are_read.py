@@ -1,7 +1,7 @@
-"""Every option that is taken without a word has an effect: some code outside the tables reads it.
+"""Every option that is accepted without a warning has an effect: code outside the tables reads it.
 
-An option whose part of the system is built is not warned of, so whoever sets it believes in it.  One that has
-nothing to steer is in the list without effect, and one that waits for another part names that part.
+An option whose part of the system is built causes no warning, so users rely on it.  An option without a meaning
+here is in the list without effect, and one that needs an unbuilt part names that part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log_tasks import LogTaskOptions
 
 SOURCES = Path(__file__).parents[2] / "src" / "barnabas"
-# Here options are declared, judged and listed, which gives them no effect.
+# Options are declared, validated and listed here, which gives them no effect.
 NOT_READING = ("config/tables/", "config/validators.py", "config/layers.py", "config/dynamic_rules.py")
 # Fields of these are filled from options of the same name, `_` for `.`, behind a prefix.
 FILLED = ((LogOptions, ""), (LogTaskOptions, ""), (CleanerOptions, "log.cleaner."))
@@ -27,7 +27,7 @@ FILLED = ((LogOptions, ""), (LogTaskOptions, ""), (CleanerOptions, "log.cleaner.
 
 @cache
 def named() -> frozenset[str]:
-    """Every text in the code; in an f-string, its constant parts."""
+    """Every string in the code; of f-strings, the constant parts."""
     found: set[str] = set()
     for path in SOURCES.rglob("*.py"):
         if not path.relative_to(SOURCES).as_posix().startswith(NOT_READING):
@@ -68,7 +68,7 @@ def test_every_option_of_a_part_that_is_built_is_read(table: OptionTable) -> Non
     assert unread(table) == [], "read them, or give them the effect `none` or the part that is missing"
 
 
-def test_the_search_tells_read_from_unread() -> None:
+def test_the_search_distinguishes_read_from_unread_options() -> None:
     assert is_read("socket.request.max.bytes")
     assert is_read("segment.index.bytes")
     assert is_read("log.cleaner.backoff.ms")

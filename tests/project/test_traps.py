@@ -1,4 +1,4 @@
-"""Every trap whose part is built has a test that runs, and every test with the mark says which trap it is for."""
+"""Every trap of a built part has a test that runs, and every test with the marker names its trap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMED = re.compile(r"(?:Traps? )?((?:\d+(?:, | and )?)+): \S")
 
 @cache
 def traps() -> dict[int, list[str]]:
-    """Number to the tests that are for it."""
+    """The tests of each trap, by number."""
     found: dict[int, list[str]] = defaultdict(list)
     for path in (PROJECT / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -51,9 +51,9 @@ def test_the_page_numbers_them_without_a_gap() -> None:
     assert listed() == list(range(1, 28))
 
 
-def test_every_trap_of_what_is_built_has_a_test() -> None:
+def test_every_trap_of_a_built_part_has_a_test() -> None:
     assert sorted(BUILT - set(traps())) == []
 
 
-def test_no_test_is_for_a_trap_that_nobody_knows() -> None:
+def test_no_test_is_for_an_unknown_trap() -> None:
     assert sorted(set(traps()) - set(listed())) == []

@@ -1,4 +1,4 @@
-"""The last step of `make setup`: when the engine is built again, and the line that is always there."""
+"""The last step of `make setup`: when the engine is rebuilt, and the line that is always printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools import engine
 
 
 class World:
-    """States that the engine has one after the other, and what was run."""
+    """Successive states of the engine, and the commands that were run."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *states: str, compiler: bool, code: int = 0) -> None:
         self.built = 0
@@ -43,7 +43,7 @@ def test_a_compiled_engine_is_left_alone(
     assert capsys.readouterr().out == "engine compiled: because\n"
 
 
-def test_without_a_compiler_the_line_says_what_to_install(
+def test_without_a_compiler_the_line_recommends_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(monkeypatch, INTERPRETED, compiler=False)
@@ -58,7 +58,7 @@ def test_without_a_compiler_the_line_says_what_to_install(
     ("before", "compiler", "after"),
     [(INTERPRETED, True, COMPILED), (STALE, True, COMPILED), (STALE, False, INTERPRETED)],
 )
-def test_it_is_built_again_when_that_helps(
+def test_the_engine_is_rebuilt_if_necessary(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     before: Any,
@@ -71,7 +71,7 @@ def test_it_is_built_again_when_that_helps(
     assert capsys.readouterr().out.startswith(f"engine {after}: ")
 
 
-def test_plain_python_stays_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_python_stays_if_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, INTERPRETED, compiler=True)
     monkeypatch.setenv(engine.COMPILE_VARIABLE, "0")
     assert engine.main() == 0
@@ -84,8 +84,6 @@ def test_a_build_that_must_compile_and_cannot_fails_the_setup(monkeypatch: pytes
     assert world.built == 1
 
 
-def test_a_compiler_is_looked_for_where_the_build_looks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_compiler_of_the_build_is_looked_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler") + " -pipe")
     assert not engine.can_compile()

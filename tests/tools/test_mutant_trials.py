@@ -1,4 +1,4 @@
-"""`make mutants` on a small project of its own: traced once, then broken in three ways."""
+"""`make mutants` on a small project: traced once, then mutated in three ways."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def fault(after: str) -> Mutant:
     return found
 
 
-def test_the_trace_says_which_test_runs_which_line_also_in_other_processes(
+def test_the_trace_records_lines_also_in_other_processes(
     trace: Trace, project: Path, scratch: Scratch
 ) -> None:
     assert trace.tests == [FAILS, COUNTS_ELSEWHERE, COUNTS]
@@ -100,7 +100,7 @@ def test_a_fault_that_no_test_notices_survives(trace: Trace, scratch: Scratch) -
     assert try_mutant(fault("6"), trace, scratch).outcome == SURVIVED
 
 
-def test_a_fault_by_which_a_test_hangs_is_told_from_the_others(
+def test_a_fault_that_makes_a_test_hang_is_distinguished(
     trace: Trace, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "LEAST_LIMIT_S", 1.0)
@@ -108,10 +108,8 @@ def test_a_fault_by_which_a_test_hangs_is_told_from_the_others(
     assert (verdict.outcome, verdict.by) == (CUT_SHORT, COUNTS)
 
 
-def test_a_failure_that_does_not_come_again_was_chance(
-    trace: Trace, scratch: Scratch, tmp_path: Path
-) -> None:
-    """The test fails the first time it is run, whatever the code does."""
+def test_a_failure_that_is_not_repeated_is_flaky(trace: Trace, scratch: Scratch, tmp_path: Path) -> None:
+    """The test fails at its first run, whatever the code does."""
     mark = tmp_path / "ran"
     fickle = "tests/test_fickle.py::test_once"
     (scratch.folder / "tests" / "test_fickle.py").write_text(
@@ -128,7 +126,7 @@ def test_a_failure_that_does_not_come_again_was_chance(
     assert (verdict.outcome, verdict.chances) == (SURVIVED, [fickle])
 
 
-def test_the_tree_is_known_by_what_is_in_it(project: Path) -> None:
+def test_the_hash_of_a_tree_depends_on_its_contents(project: Path) -> None:
     before = tree_hash(project)
     (project / "tests" / "test_more.py").write_text("def test_more(): pass\n", "utf-8")
     changed = tree_hash(project)

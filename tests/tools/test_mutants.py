@@ -1,4 +1,4 @@
-"""`make mutants`: which faults are offered, how they are drawn and tried, and what the page says of them."""
+"""`make mutants`: the possible faults, how they are sampled and tried, and the page."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def test_an_operator_makes_its_faults(text: str, operator: str, expected: set[st
         "def f():\n    yield",
     ],
 )
-def test_what_no_test_should_notice_is_left_alone(text: str) -> None:
+def test_code_that_no_test_should_notice_is_left_alone(text: str) -> None:
     assert faults(text) == set()
 
 
-def test_an_edit_is_made_where_it_belongs_also_after_letters_of_many_bytes() -> None:
+def test_an_edit_is_at_the_right_offset_after_multibyte_characters() -> None:
     text = "x = 'Čeština', a < 2\ny = 5\n"
     assert "x = 'Čeština', (a <= 2)" in faults(text, "comparison")
     (second,) = (made for made in mutants(PATH, text) if made.line == 2)
@@ -101,7 +101,7 @@ def test_a_fault_that_does_not_compile_or_changes_nothing_is_refused() -> None:
 def test_every_package_has_its_share() -> None:
     shares = quotas({"large": 9000, "middle": 900, "small": 100, "tiny": 3}, 100)
     assert shares == {"large": 84, "middle": 8, "small": 5, "tiny": 3}
-    # Where the smallest shares are more than was asked for, they are what is tried.
+    # If the minimum shares exceed the requested count, they are tried anyway.
     assert quotas({"a": 50, "b": 50, "c": 50}, 10) == {"a": 5, "b": 5, "c": 5}
 
 
@@ -110,14 +110,14 @@ def offered() -> list[Mutant]:
     return candidates(PROJECT)
 
 
-def test_all_packages_are_offered_and_nothing_that_is_generated(offered: list[Mutant]) -> None:
+def test_all_packages_but_no_generated_code_are_candidates(offered: list[Mutant]) -> None:
     folders = {path.parent.name for path in (PROJECT / "src" / "barnabas").glob("*/__init__.py")}
     assert {mutant.package for mutant in offered} >= folders - {"console"}
     generated = ("src/barnabas/protocol/messages/", "src/barnabas/config/tables/")
     assert not any(mutant.path.startswith(generated) for mutant in offered)
 
 
-def test_the_seed_decides_and_no_line_is_broken_twice(offered: list[Mutant]) -> None:
+def test_the_seed_determines_the_sample_and_no_line_is_mutated_twice(offered: list[Mutant]) -> None:
     chosen = choose(offered, PROJECT, 100, seed=7)
     assert chosen == choose(offered, PROJECT, 100, seed=7)
     assert (
@@ -140,12 +140,12 @@ def test_the_tests_that_run_the_line_are_known() -> None:
     trace = a_trace()
     at_line_3 = Mutant(PATH, 3, 3, 0, 1, "constant", "4")
     assert trace.covering(at_line_3) == {trace.tests[0], trace.tests[2]}
-    # A line that runs at import is noticed by whoever uses the file.
+    # A line that runs at import is covered by all tests that use the file.
     assert trace.covering(Mutant(PATH, 1, 1, 0, 1, "constant", "4")) == set(trace.tests[:3])
     assert trace.covering(Mutant("src/barnabas/raft/other.py", 1, 1, 0, 1, "constant", "4")) == set()
 
 
-def test_the_mirror_of_the_source_comes_first_and_what_is_quick_before_what_is_slow() -> None:
+def test_the_mirror_of_the_source_comes_first_and_fast_files_before_slow_ones() -> None:
     trace = a_trace()
     ordered = in_order(trace.tests, Mutant(PATH, 3, 3, 0, 1, "constant", "4"), trace)
     assert [test[-1] for test in ordered] == ["a", "e", "b", "c", "d"]
@@ -161,7 +161,7 @@ def test_a_report_names_what_failed_and_what_was_cut_short(tmp_path: Path) -> No
     assert read_report(report, 2).last == ""
 
 
-def test_the_record_comes_back_and_the_page_shows_survivors(tmp_path: Path) -> None:
+def test_the_record_is_loaded_and_the_page_shows_survivors(tmp_path: Path) -> None:
     text = "x = 1\ny = a < b\n"
     first, second = (
         m for m in mutants(PATH, text) if m.operator in ("constant", "comparison") and m.after != "(a >= b)"

@@ -1,4 +1,4 @@
-"""Ports for servers: free, below those of outgoing connections, and not handed out twice."""
+"""Ports for servers: free, below the ephemeral ports, and not returned twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools import ports
 OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def test_no_port_is_handed_out_again_soon() -> None:
+def test_no_port_is_returned_again_soon() -> None:
     found = [port for _ in range(20) for port in ports.free_ports(3)]
     assert len(set(found)) == 60
 
@@ -24,7 +24,7 @@ def test_no_outgoing_connection_can_take_one() -> None:
     assert max(ports.free_ports(50)) < lowest
 
 
-def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = ports.free_ports(3)
     with socket.create_server(("127.0.0.1", first)):
         assert not ports.is_free(first)
@@ -32,7 +32,7 @@ def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ports.free_ports(2) == [second, third]
 
 
-def test_where_all_are_taken_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_free_ports_it_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     (only,) = ports.free_ports(1)
     with socket.create_server(("127.0.0.1", only)):
         monkeypatch.setattr(ports, "_ports", cycle([only]))
@@ -41,7 +41,7 @@ def test_where_all_are_taken_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None
             ports.free_ports(1)
 
 
-def test_a_pair_lies_side_by_side() -> None:
+def test_a_pair_of_ports_is_consecutive() -> None:
     first = ports.free_pair()
     assert ports.is_free(first)
     assert ports.is_free(first + 1)

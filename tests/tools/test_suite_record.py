@@ -1,4 +1,4 @@
-"""Two of three runs decide; both sides are kept in one file and shown on one page."""
+"""Two of three runs decide; both sides are saved in one file and shown on one page."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def record() -> Record:
     return Record(apache, ours)
 
 
-def test_what_passes_there_and_not_here_is_missing() -> None:
+def test_tests_that_pass_only_on_apache_kafka_are_missing() -> None:
     made = record()
     assert made.wanted("kcat") == ["a", "b|c"]
     assert made.missing("kcat") == ["b|c"]
     assert made.missing("hostile") == ["x"], "not run is not passed"
 
 
-def test_a_record_comes_back_as_it_was_kept(tmp_path: Path) -> None:
+def test_a_record_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     path = tmp_path / "compatibility.json"
     assert load(path).apache.runs == {}
     save(path, record())

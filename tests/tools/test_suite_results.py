@@ -1,4 +1,4 @@
-"""What the clients' suites leave in their logs, read test by test."""
+"""The logs of the clients' test suites, read test by test."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAILED test/integration/test_a.py::test_two - AssertionError: no
 ERROR test/integration/test_a.py::test_three
 SKIPPED [1] test/integration/test_b.py:300: Requires something else
 """
-# Suite -> the files it leaves, and what is in them.
+# Suite -> its log files and their contents.
 LOGS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "hostile": (
         {

@@ -1,4 +1,4 @@
-"""`make suites`: which runs are made, what is kept of them, and what the status says."""
+"""`make suites`: the number of runs, the saved results, and the exit status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ P, F = "passed", "failed"
 
 
 class Runs:
-    """What each run of a broker gives, in order."""
+    """The results of each run, in order."""
 
     def __init__(self, **by_suite: list[Results]) -> None:
         self.left = {name.replace("_", "-"): list(runs) for name, runs in by_suite.items()}
@@ -64,7 +64,7 @@ def test_a_third_run_decides_where_two_disagree(
     assert "franz-go: 0 of 1 that pass on Apache Kafka pass here\n  T\n" in shown
 
 
-def test_what_was_run_before_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_results_are_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, Runs(kcat=[{"a": P}] * 2), "kcat") == 0
     assert run(monkeypatch, Runs(franz_go=[{"T": P}] * 2), "franz-go") == 0
     kept = load(suites.KEPT)
@@ -74,7 +74,7 @@ def test_what_was_run_before_is_kept(place: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_suite_that_could_not_run_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, Runs(kcat=[{}, {}, {}]), "kcat") == 1
-    assert run(monkeypatch, Runs(hostile=[{"x": P}] * 2), "hostile") == 1, "nobody knows what is to pass"
+    assert run(monkeypatch, Runs(hostile=[{"x": P}] * 2), "hostile") == 1, "nothing is required to pass"
 
 
 def test_the_other_side_is_recorded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_the_other_side_is_recorded(place: Path, monkeypatch: pytest.MonkeyPatch
     assert kept.barnabas.runs == {}
 
 
-def test_an_unknown_suite_and_missing_suites_are_told(
+def test_an_unknown_suite_and_missing_suites_are_reported(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, Runs(), "kcat,nothing") == 2
@@ -102,7 +102,7 @@ echo "BROKER_PID=$BROKER_PID $*" >> "$(dirname "$0")/called"
 """
 
 
-def test_a_run_hands_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_passes_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "run-all").write_text(SUITE, "utf-8")
     (place / "run-all").chmod(0o755)
     results = suites.run_ours(["kcat", "hostile"])

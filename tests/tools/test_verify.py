@@ -1,4 +1,4 @@
-"""`make verify`: what counts as green, and that only a green run leaves a page."""
+"""`make verify`: what counts as green, and that only a green run writes the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools import verify
 GREEN = [("test_a.py::one", "call", "passed"), ("test_b.py::two[x/y]", "call", "passed")]
 
 
-def told(reports: list[tuple[str, str, str]]) -> verify.Counts:
+def counts_of(reports: list[tuple[str, str, str]]) -> verify.Counts:
     counts = verify.Counts()
     for nodeid, when, outcome in reports:
         report: Any = SimpleNamespace(nodeid=f"tests/verify/{nodeid}", when=when, outcome=outcome)
@@ -24,7 +24,7 @@ def told(reports: list[tuple[str, str, str]]) -> verify.Counts:
 
 
 def test_outcomes_are_counted_by_file() -> None:
-    counts = told(
+    counts = counts_of(
         [
             ("test_a.py::one", "setup", "passed"),
             ("test_a.py::one", "call", "passed"),
@@ -44,7 +44,7 @@ def test_outcomes_are_counted_by_file() -> None:
 
 
 def test_the_page(page: Path) -> None:
-    verify.record("broker", told(GREEN), "0123456789ab", 12.4)
+    verify.record("broker", counts_of(GREEN), "0123456789ab", 12.4)
     text = page.read_text("utf-8")
     assert "Commit `0123456789ab`, " in text
     assert "took 12 s.\n" in text
@@ -53,10 +53,10 @@ def test_the_page(page: Path) -> None:
     assert "4.1.0" in text
 
 
-def test_a_part_takes_the_place_of_its_last_run_alone(page: Path) -> None:
-    verify.record("spark", told(GREEN), "old", 1)
-    verify.record("broker", told(GREEN), "other", 1)
-    verify.record("spark", told(GREEN[:1]), "new", 1)
+def test_a_part_replaces_only_its_own_last_run(page: Path) -> None:
+    verify.record("spark", counts_of(GREEN), "old", 1)
+    verify.record("broker", counts_of(GREEN), "other", 1)
+    verify.record("spark", counts_of(GREEN[:1]), "new", 1)
     text = page.read_text("utf-8")
     assert "- **3 passed, 0 failed, 0 skipped**\n" in text
     assert [part in text for part in ("`old`", "`other`", "`new`")] == [False, True, True]
@@ -80,7 +80,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch, reports: list[tuple[str, str, str]], status: int, *arguments: str
 ) -> int:
     def pytest_main(given: list[str], plugins: list[verify.Counts]) -> int:
-        plugins[0].by_file = told(reports).by_file
+        plugins[0].by_file = counts_of(reports).by_file
         return status
 
     monkeypatch.setattr(pytest, "main", pytest_main)
@@ -99,11 +99,11 @@ def test_a_green_run_writes_the_page(page: Path, monkeypatch: pytest.MonkeyPatch
         ([*GREEN, ("test_b.py::three", "call", "failed")], 1, ()),
         ([*GREEN, ("test_b.py::three", "setup", "skipped")], 0, ()),
         (GREEN, 2, ()),  # Interrupted, or a file could not be imported.
-        ([], 5, ()),  # Nothing was found to run.
+        ([], 5, ()),  # No tests were found.
     ],
     ids=["failed", "skipped", "broken", "nothing"],
 )
-def test_any_other_run_leaves_the_page_of_before_and_fails(
+def test_any_other_run_keeps_the_page_and_fails(
     page: Path,
     monkeypatch: pytest.MonkeyPatch,
     reports: list[tuple[str, str, str]],

@@ -22,9 +22,9 @@ def test_every_tool_is_a_command() -> None:
 
 
 def test_scripts_call_the_command_of_their_name(tmp_path: Path, barnabas: Call) -> None:
-    ended = barnabas("aliases", str(tmp_path))
-    assert ended.code == 0, ended.err
-    assert ended.out.startswith(f"{len(TOOLS)} scripts in {tmp_path / 'bin'}\n")
+    result = barnabas("aliases", str(tmp_path))
+    assert result.code == 0, result.err
+    assert result.out.startswith(f"{len(TOOLS)} scripts in {tmp_path / 'bin'}\n")
     assert sorted(os.listdir(tmp_path / "bin")) == sorted(f"kafka-{name}.sh" for name in TOOLS)
     done = subprocess.run(
         [tmp_path / "bin" / "kafka-topics.sh", "--version"],
@@ -37,7 +37,7 @@ def test_scripts_call_the_command_of_their_name(tmp_path: Path, barnabas: Call) 
     assert (done.returncode, done.stdout) == (0, f"barnabas {__version__}\n")
 
 
-def test_samples_have_the_ports_and_folders_that_were_asked_for(tmp_path: Path, barnabas: Call) -> None:
+def test_samples_have_the_requested_ports_and_folders(tmp_path: Path, barnabas: Call) -> None:
     barnabas("aliases", str(tmp_path), "--port", "19092", "--data", str(tmp_path / "data"))
     for name, roles in (("server", 2), ("kraft/server", 2), ("kraft/controller", 1)):
         node = parse_node(loads((tmp_path / "config" / f"{name}.properties").read_bytes()))
@@ -48,35 +48,35 @@ def test_samples_have_the_ports_and_folders_that_were_asked_for(tmp_path: Path, 
         assert given["bootstrap.servers"] == "localhost:19092"
 
 
-def test_books_find_what_they_print(tmp_path: Path, barnabas: Call) -> None:
+def test_the_commands_of_books_exist(tmp_path: Path, barnabas: Call) -> None:
     barnabas("aliases", str(tmp_path))
     given = loads((tmp_path / "config" / "server.properties").read_bytes())
     assert given["log.dirs"] == "/tmp/kafka-logs"
-    # As in Apache Kafka's sample: a reader's first consumer begins at once.
+    # As in Apache Kafka's sample: a reader's first consumer starts at once.
     assert given["group.initial.rebalance.delay.ms"] == "0"
     assert given["listeners"] == "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
 
 
-def test_what_somebody_changed_is_kept(tmp_path: Path, barnabas: Call) -> None:
+def test_changed_configurations_are_kept(tmp_path: Path, barnabas: Call) -> None:
     barnabas("aliases", str(tmp_path))
     config = tmp_path / "config" / "server.properties"
     config.write_text("mine=1\n", "utf-8")
-    ended = barnabas("aliases", str(tmp_path))
-    assert ended.code == 0
-    assert f"{config} (kept)\n" in ended.out
+    result = barnabas("aliases", str(tmp_path))
+    assert result.code == 0
+    assert f"{config} (kept)\n" in result.out
     assert config.read_text("utf-8") == "mine=1\n"
     assert barnabas("aliases", str(tmp_path), "--yes").code == 0
     assert config.read_text("utf-8") != "mine=1\n"
 
 
-def test_scripts_of_somebody_else_are_not_replaced(tmp_path: Path, barnabas: Call) -> None:
+def test_foreign_scripts_are_not_replaced(tmp_path: Path, barnabas: Call) -> None:
     theirs = tmp_path / "bin" / "kafka-topics.sh"
     theirs.parent.mkdir()
     theirs.write_text("#!/bin/sh\nexec java\n", "utf-8")
-    ended = barnabas("aliases", str(tmp_path))
-    assert ended.code == Exit.FAILED
+    result = barnabas("aliases", str(tmp_path))
+    assert result.code == Exit.FAILED
     assert (
-        ended.err
+        result.err
         == f"barnabas aliases: {theirs} was not written by this command; choose another folder, or give --yes\n"
     )
     assert os.listdir(tmp_path) == ["bin"]
@@ -87,6 +87,6 @@ def test_scripts_of_somebody_else_are_not_replaced(tmp_path: Path, barnabas: Cal
 
 @pytest.mark.parametrize("flags", [["--port", "65535"], ["--port", "x"], []])
 def test_wrong_flags(tmp_path: Path, barnabas: Call, flags: list[str]) -> None:
-    ended = barnabas("aliases", *([str(tmp_path)] if flags else []), *flags)
-    assert ended.code == Exit.USAGE
-    assert ended.err.count("\n") == 1
+    result = barnabas("aliases", *([str(tmp_path)] if flags else []), *flags)
+    assert result.code == Exit.USAGE
+    assert result.err.count("\n") == 1

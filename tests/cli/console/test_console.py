@@ -56,13 +56,13 @@ def consume(places: Places, topic: str) -> Tool:
     return call
 
 
-def values(ended: tuple[int, str, str]) -> list[str]:
-    code, both, errors = ended
+def values(result: tuple[int, str, str]) -> list[str]:
+    code, both, errors = result
     assert code == 0, both
     return [line for line in both.splitlines() if line not in errors.splitlines()]
 
 
-# The producer ---------------------------------------------------------------------------------------------
+# The producer -----------------------------------------------------------------------------------------------
 
 FLAGS = {
     "--timeout 7": ("linger.ms", 7),
@@ -118,7 +118,7 @@ def test_defaults_are_those_of_the_tool_not_of_the_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--request-timeout-ms", "0"], "'0' is not a whole number from 1"),
         (["--compression-codec", "rar"], "invalid choice: 'rar'"),
@@ -127,10 +127,10 @@ def test_defaults_are_those_of_the_tool_not_of_the_client() -> None:
         (["--producer-property", "acks=7"], "acks"),
     ],
 )
-def test_values_that_cannot_be_right_are_refused(produce: Tool, flags: list[str], said: str) -> None:
+def test_invalid_values_are_refused(produce: Tool, flags: list[str], message: str) -> None:
     code, both, errors = produce("", *flags)
     assert code == Exit.USAGE, both
-    assert said in errors
+    assert message in errors
     assert errors.count("\n") == 1
 
 
@@ -153,7 +153,7 @@ def test_a_codec_is_in_the_log(produce: Tool, topic: str, places: Places) -> Non
     assert produce("x\n" * 50, "--line-reader", "kafka.tools.ConsoleProducer$LineMessageReader")[0] == 0
     (log,) = places.files.parent.glob(f"**/{topic}-0/*.log")
     dumped = run_ours(["dump-log", "--files", str(log)])[1]
-    # One by one, as each was waited for; then all at once.
+    # One by one, because each was waited for; then all at once.
     assert dumped.count("compresscodec: snappy") == 50
     assert dumped.count("count: 50") == 1
 
@@ -166,26 +166,26 @@ def test_a_record_that_is_not_written_is_a_failure(produce: Tool, consume: Tool)
     assert errors.count("\n") == 1
     assert "a record was not written: " in errors
     assert produce(text, *too_large, "--sync")[0] == Exit.FAILED
-    # Without --sync the rest was sent; with it nothing after the first failure.
+    # Without --sync the other records were sent; with it none after the first failure.
     shown = consume("--from-beginning", "--max-messages", "3")
     assert values(shown) == ["small", "small too", "small"]
 
 
-def test_many_failures_are_counted_not_told_one_by_one(produce: Tool) -> None:
+def test_many_failures_are_counted_not_reported_one_by_one(produce: Tool) -> None:
     code, _, errors = produce(("x" * 200 + "\n") * 12, "--producer-property", "max.request.size=100")
     assert code == Exit.FAILED
     assert errors.count("\n") == 11
     assert errors.splitlines()[-1] == "barnabas console-producer: 12 records were not written"
 
 
-def test_a_topic_that_is_not_made_by_asking_for_it(places: Places) -> None:
+def test_a_metadata_request_does_not_create_the_topic(places: Places) -> None:
     words = ["console-producer", "--bootstrap-server", places.server, "--topic", "bad name!"]
     code, both, errors = run_ours(words, b"x\n")
     assert code == Exit.FAILED, both
     assert errors.count("\n") == 1
 
 
-def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_broker_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "PATIENCE_MS", 300)
     producer = [
         "console-producer",
@@ -212,7 +212,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "Traceback" not in errors
 
 
-# The consumer ---------------------------------------------------------------------------------------------
+# The consumer -----------------------------------------------------------------------------------------------
 
 
 def consumer_properties(*flags: str) -> dict[str, object]:
@@ -244,20 +244,20 @@ def test_flags_of_the_consumer_become_its_properties(tmp_path: Path) -> None:
     assert consumer_properties("--command-property", "client.id=x")["client.id"] == "x"
 
 
-def test_topics_by_a_pattern_that_is_matched_as_a_whole(produce: Tool, consume: Tool, topic: str) -> None:
+def test_topics_by_a_pattern_that_matches_whole_names(produce: Tool, consume: Tool, topic: str) -> None:
     produce("x\n")
     flags = ("--from-beginning", "--max-messages", "1", "--property", "print.partition=true")
     for flag in ("--include", "--whitelist"):
         assert values(consume(*flags, what=(flag, f"{topic[:-1]}[{topic[-1]}]"))) == ["Partition:0\tx"]
 
 
-def test_a_pattern_that_is_none_is_refused(consume: Tool) -> None:
+def test_an_invalid_pattern_is_refused(consume: Tool) -> None:
     code, _, errors = consume(what=("--include", "a("))
     assert code == Exit.USAGE
     assert errors.startswith("--include a( is not a regular expression: ")
 
 
-def test_a_group_goes_on_where_it_was_even_after_a_limit(produce: Tool, consume: Tool) -> None:
+def test_a_group_continues_at_its_offset_even_after_a_limit(produce: Tool, consume: Tool) -> None:
     produce("1\n2\n3\n4\n")
     flags = ("--group", f"g-{next(_numbers)}", "--from-beginning")
     assert values(consume(*flags, "--max-messages", "1")) == ["1"]
@@ -265,7 +265,7 @@ def test_a_group_goes_on_where_it_was_even_after_a_limit(produce: Tool, consume:
     assert values(consume(*flags, "--max-messages", "1")) == ["4"]
 
 
-def test_it_is_told_that_it_is_over_however_it_ends(produce: Tool, consume: Tool) -> None:
+def test_shutdown_complete_is_printed_however_it_ends(produce: Tool, consume: Tool) -> None:
     produce("one\n")
     flags = ("--from-beginning", "--enable-systest-events")
     _, both, _ = consume(*flags, "--max-messages", "1")
@@ -274,7 +274,7 @@ def test_it_is_told_that_it_is_over_however_it_ends(produce: Tool, consume: Tool
     assert both.endswith(" messages\nshutdown_complete\n")
 
 
-def test_what_was_aborted_is_read_only_when_asked_for(consume: Tool, topic: str, places: Places) -> None:
+def test_aborted_records_are_read_only_on_request(consume: Tool, topic: str, places: Places) -> None:
     with Producer({"bootstrap.servers": places.server, "transactional.id": topic}) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -304,18 +304,18 @@ def test_a_record_that_cannot_be_printed_ends_it_or_is_skipped(produce: Tool, co
     assert "Processed a total of 3 messages" in errors  # M-A4
 
 
-def test_too_few_messages_in_the_time(produce: Tool, consume: Tool) -> None:
+def test_too_few_messages_before_the_timeout(produce: Tool, consume: Tool) -> None:
     produce("only\n")
     flags = ("--partition", "0", "--from-beginning", "--timeout-ms", "3000")
     code, both, errors = consume(*flags, "--max-messages", "2")
     assert code == Exit.TIMED_OUT
     assert both.startswith("only\n")
     assert "1 of 2 messages arrived, and none for 3000 ms" in errors
-    # No limit is no count to reach.
+    # Without a limit there is no count to reach.
     assert values(consume(*flags[:3], "--timeout-ms", "1", "--max-messages", "-1")) in ([], ["only"])
 
 
-def test_a_topic_or_partition_that_is_not_there(consume: Tool, topic: str) -> None:
+def test_a_missing_topic_or_partition(consume: Tool, topic: str) -> None:
     never = ("--timeout-ms", "300", "--consumer-property", "allow.auto.create.topics=false")
     code, _, errors = consume(*never, what=("--topic", "nope"))
     assert code == Exit.NOT_FOUND
@@ -325,7 +325,7 @@ def test_a_topic_or_partition_that_is_not_there(consume: Tool, topic: str) -> No
     assert f"the topic {topic} has 1 partitions, but no partition 5" in errors
 
 
-def test_an_ensemble_of_another_time_is_taken_for_brokers() -> None:
+def test_an_old_zookeeper_ensemble_is_used_as_brokers() -> None:
     words = ["console-consumer", "--zookeeper", "old:2181/chroot", "--topic", "t", "--partition", "0"]
     code, _, errors = run_ours([*words, "--group", "g"])
     assert code == Exit.USAGE
@@ -359,7 +359,7 @@ def test_a_signal_ends_it_cleanly(places: Places, produce: Tool, topic: str, num
     assert out == "shutdown_complete\n"
     assert errors == "Processed a total of 1 messages\n"
     with Admin({"bootstrap.servers": places.server}) as admin:
-        # It has left, and committed: nobody waits for a session to be over.
+        # It has left, and committed: there is no session timeout to wait for.
         wait_until(lambda: admin.describe_consumer_groups([group])[group].state == "Empty", "an empty group")
         committed = admin.list_consumer_group_offsets(group)[group].values_by_key
     assert [one.offset for one in committed.values() if one is not None] == [1]

@@ -35,7 +35,7 @@ def written(given: ConsumerRecord, name: str = "DefaultMessageFormatter", **prop
     return out.getvalue().decode()
 
 
-def test_only_the_value_unless_more_is_asked_for() -> None:
+def test_only_the_value_by_default() -> None:
     assert written(record()) == "v\n"
 
 
@@ -56,7 +56,7 @@ def test_each_part_stands_before_the_value_or_alone(part: str, shown: str) -> No
     assert written(record(), **{f"print_{part}": "TRUE ", "print_value": "false"}) == f"{shown}\n"
 
 
-def test_all_parts_in_order_with_separators_of_ones_own() -> None:
+def test_all_parts_in_order_with_custom_separators() -> None:
     wanted = dict.fromkeys(
         (f"print_{part}" for part in ("timestamp", "partition", "offset", "epoch", "headers", "key")), "true"
     )
@@ -65,18 +65,18 @@ def test_all_parts_in_order_with_separators_of_ones_own() -> None:
     assert shown == "LogAppendTime:1700000000000|Partition:2|Offset:7|Epoch:3|h:x&n:-|-|v."
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_missing_topics_and_groups_are_reported() -> None:
     given = record(headers=(), timestamp_type=-1, leader_epoch=-1)
     options = {"print_timestamp": "true", "print_epoch": "true", "print_headers": "true"}
     assert written(given, **options) == "NO_TIMESTAMP\tEpoch:NOT_PRESENT\tNO_HEADERS\tv\n"
 
 
-def test_nothing_at_all_is_wanted() -> None:
+def test_no_part_is_selected() -> None:
     assert written(record(), print_value="false") == ""
     assert written(record(), "kafka.tools.NoOpMessageFormatter") == ""
 
 
-def test_the_logging_one_tells_on_stderr_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_logging_formatter_prints_on_stderr_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert written(record(value=None), "org.apache.kafka.tools.consumer.LoggingMessageFormatter") == "null\n"
     assert capsys.readouterr().err == "CreateTime:1700000000000, key:k, value:null\n"
 
@@ -125,7 +125,7 @@ def test_headers_have_a_deserialiser_too() -> None:
 
 
 @pytest.mark.parametrize(("name", "data"), [("Integer", b"12"), ("Boolean", b"\2"), ("UUID", b"no")])
-def test_bytes_that_are_something_else_raise(name: str, data: bytes) -> None:
+def test_bytes_of_another_type_raise(name: str, data: bytes) -> None:
     with pytest.raises(ValueError):
         written(record(value=data), value_deserializer=name)
 
@@ -175,6 +175,6 @@ def test_the_transaction_log() -> None:
     assert shown.startswith('{"key":{"type":0,"data":{"transactionalId":"x"}},"value":{"version":0,"data":{')
 
 
-def test_an_internal_record_that_cannot_be_read_says_where() -> None:
+def test_an_undecodable_internal_record_is_reported_with_its_offset() -> None:
     with pytest.raises(ValueError, match="Could not read record at offset 7 due to: "):
         written(record(key=OFFSET, value=b"\0\1\0"), "OffsetsMessageFormatter")

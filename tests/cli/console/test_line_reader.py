@@ -25,7 +25,7 @@ def test_lines_end_as_in_java_and_an_empty_one_is_an_empty_value() -> None:
     assert [one.value for one in read(b"a\r\nb\rc\n\n")] == [b"a", b"b", b"c", b""]
 
 
-def test_bytes_that_are_no_text_stay_as_they_are() -> None:
+def test_binary_data_stays_unchanged() -> None:
     assert read(b"\xff\xfe:\xc3\xa4\n", parse_key="true", key_separator=":") == [
         ReadRecord(b"\xff\xfe", "ä".encode(), ())
     ]
@@ -55,14 +55,14 @@ def test_a_trailing_separator_adds_no_header() -> None:
     assert read(b"a:1,\tv\n", parse_headers="true")[0].headers == (("a", b"1"),)
 
 
-def test_the_null_marker_stands_for_nothing_anywhere() -> None:
+def test_the_null_marker_means_null_everywhere() -> None:
     options = {"parse_key": "true", "parse_headers": "true", "null_marker": "NIL"}
     assert read(b"a:NIL\tNIL\tNIL\n", **options) == [ReadRecord(None, None, (("a", None),))]
     assert read(b"NIL\tk\tv\n", **options) == [ReadRecord(b"k", b"v", ())]
 
 
 @pytest.mark.parametrize(
-    ("line", "properties", "said"),
+    ("line", "properties", "message"),
     [
         (b"x\n", {"parse_key": "true"}, "No key separator found on line number 1: 'x'"),
         (b"x\n", {"parse_headers": "true"}, "No headers delimiter found on line number 1: 'x'"),
@@ -70,22 +70,22 @@ def test_the_null_marker_stands_for_nothing_anywhere() -> None:
     ],
 )
 def test_a_line_without_its_parts_is_refused_unless_errors_are_ignored(
-    line: bytes, properties: dict[str, str], said: str
+    line: bytes, properties: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(CommandError, match=said.replace("(", r"\(")):
+    with pytest.raises(CommandError, match=message.replace("(", r"\(")):
         read(line, **properties)
     (record,) = read(line, **properties, ignore_error="true")
     assert record.value in (b"x", b"v")
     assert record.headers in ((), (("x", None),))
 
 
-def test_a_header_cannot_be_named_like_nothing() -> None:
+def test_a_header_key_cannot_be_the_null_marker() -> None:
     with pytest.raises(CommandError, match="Header keys should not be equal to the null marker 'N'"):
         read(b"N:v\tx\n", parse_headers="true", null_marker="N")
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
         ({"headers.separator": "\t"}, "headers.delimiter and headers.separator must differ"),
         ({"headers.key.separator": "\t"}, "headers.delimiter and headers.key.separator must differ"),
@@ -98,12 +98,12 @@ def test_a_header_cannot_be_named_like_nothing() -> None:
         ({"headers.separator": "("}, "headers.separator=\\( is not a regular expression"),
     ],
 )
-def test_what_cannot_be_told_apart_is_refused(properties: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_ambiguous_separators_are_refused(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         LineReader(properties, "tool")
 
 
-def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_reader, "MAX_LINE_CHARACTERS", 8)
     with pytest.raises(CommandError, match="line number 2 is too long"):
         read(b"short\n123456789\n")

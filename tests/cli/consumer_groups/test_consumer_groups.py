@@ -1,4 +1,4 @@
-"""consumer-groups and groups beyond the recorded sessions: streams, codes, lags, times, plans."""
+"""consumer-groups and groups beyond the recorded sessions: streams, exit codes, lags, times, plans."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
 from tests.broker.worlds.live_broker import quick_folder
-from tests.cli.conftest import Call, Ended
+from tests.cli.conftest import Call, CommandResult
 from tests.cli.sessions.actors import Actors
 from tests.cli.sessions.replay import own_broker
 from tests.cli.sessions.sessions import Places
 from tools.ports import free_ports
 
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-# Members settle when they do; nobody waits this long unless they do not.
+# An upper bound: members usually settle much faster.
 PATIENCE_S = 120
 _numbers = itertools.count(1)
 
@@ -53,13 +53,13 @@ def actors(places: Places) -> Iterator[Actors]:
 @pytest.fixture
 def topic(barnabas: Call, places: Places) -> str:
     name = f"orders-{next(_numbers)}"
-    ended = barnabas("topics", "--bootstrap-server", places.server, "--create", "--topic", name)
-    assert ended.code == 0
+    result = barnabas("topics", "--bootstrap-server", places.server, "--create", "--topic", name)
+    assert result.code == 0
     return name
 
 
-def rows(ended: Ended, *columns: int) -> list[list[str]]:
-    table = [line.split() for line in ended.out.splitlines() if line]
+def rows(result: CommandResult, *columns: int) -> list[list[str]]:
+    table = [line.split() for line in result.out.splitlines() if line]
     return [[row[column] for column in columns] for row in table[1:]]
 
 
@@ -67,9 +67,7 @@ def rows(ended: Ended, *columns: int) -> list[list[str]]:
 
 
 @pytest.mark.trap
-def test_a_lag_counts_only_what_can_still_be_read(
-    tool: Call, actors: Actors, places: Places, topic: str
-) -> None:
+def test_the_lag_counts_only_existing_records(tool: Call, actors: Actors, places: Places, topic: str) -> None:
     """Trap 23: lag is max(HW - max(committed, log start), 0)."""
     actors.act(f"& produce {topic} 0 10")
     actors.act(f"& commit early {topic}:0=2")
@@ -81,13 +79,13 @@ def test_a_lag_counts_only_what_can_still_be_read(
     assert rows(tool("--describe", "--group", "late"), offset, end, lag) == [["25", "10", "0"]]
 
 
-def test_data_is_on_stdout_and_remarks_are_on_stderr(tool: Call, actors: Actors, topic: str) -> None:
+def test_data_is_on_stdout_and_messages_are_on_stderr(tool: Call, actors: Actors, topic: str) -> None:
     actors.act(f"& produce {topic} 0 1")
     actors.act(f"& commit remarks {topic}:0=1")
-    ended = tool("--describe", "--group", "remarks")
-    assert ended.code == 0
-    assert ended.err == "\nConsumer group 'remarks' has no active members.\n"
-    assert ended.out.splitlines()[1].startswith("GROUP ")
+    result = tool("--describe", "--group", "remarks")
+    assert result.code == 0
+    assert result.err == "\nConsumer group 'remarks' has no active members.\n"
+    assert result.out.splitlines()[1].startswith("GROUP ")
 
 
 def test_a_member_without_a_commit_has_no_lag_to_show(tool: Call, actors: Actors, topic: str) -> None:
@@ -97,10 +95,8 @@ def test_a_member_without_a_commit_has_no_lag_to_show(tool: Call, actors: Actors
     assert described.code == 0
 
 
-def test_members_that_still_speak_the_classic_protocol_are_told_apart(
-    tool: Call, actors: Actors, topic: str
-) -> None:
-    """A group on its way from one protocol to the other (KIP-848)."""
+def test_members_with_the_classic_protocol_are_distinguished(tool: Call, actors: Actors, topic: str) -> None:
+    """A group that migrates from one protocol to the other (KIP-848)."""
     actors.act(f"& join c-old group.id=mixed topic={topic}")
     assert "UPGRADED" not in mixed_members(tool)
     actors.act(f"& join c-new group.id=mixed topic={topic} group.protocol=consumer assigned=no")
@@ -136,18 +132,16 @@ def test_a_dry_run_changes_nothing_and_an_export_can_be_read_again(
     assert rows(tool("--describe", "--group", "plan"), 3) == [["0"]]
 
 
-def test_a_plan_with_a_fault_changes_nothing_and_names_the_line(
-    tool: Call, places: Places, topic: str
-) -> None:
+def test_a_malformed_plan_changes_nothing_and_names_the_line(tool: Call, places: Places, topic: str) -> None:
     path = places.files / "bad.csv"
     path.write_text(f"{topic},0,1\n{topic};0;1\n", "utf-8")
-    ended = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
-    assert ended.code == Exit.USAGE
-    assert ended.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
+    result = tool("--reset-offsets", "--group", "plan", "--from-file", str(path), "--execute")
+    assert result.code == Exit.USAGE
+    assert result.err == f"{path}: line 2 is not [GROUP,]TOPIC,PARTITION,OFFSET: {topic};0;1\n"
 
 
-def test_a_partition_that_is_not_there_ends_in_time(tool: Call, topic: str) -> None:
-    ended = tool(
+def test_a_missing_partition_ends_in_time(tool: Call, topic: str) -> None:
+    result = tool(
         "--reset-offsets",
         "--group",
         "nobody",
@@ -158,8 +152,8 @@ def test_a_partition_that_is_not_there_ends_in_time(tool: Call, topic: str) -> N
         "--timeout",
         "500",
     )
-    assert ended.code != 0
-    assert "Traceback" not in ended.err
+    assert result.code != 0
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -171,12 +165,12 @@ def test_a_partition_that_is_not_there_ends_in_time(tool: Call, topic: str) -> N
         ("2023-11-14T22:13:20", 1_700_000_000_000),
     ],
 )
-def test_times_are_read_in_utc_unless_they_say_otherwise(text: str, ms: int) -> None:
+def test_times_are_in_utc_by_default(text: str, ms: int) -> None:
     assert moment_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["2023-11-14", "yesterday", "2023-13-14T00:00:00.000", "T"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"timestamp|is not a time"):
         moment_ms(text)
 
@@ -193,12 +187,12 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("P-1DT+1H", -82_800_000),
     ],
 )
-def test_durations_are_read_as_java_reads_them(text: str, ms: int) -> None:
+def test_durations_are_parsed_as_in_java(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1h", "P1H", "PT1D", "P1.5D", "PT1,2,3S"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Text cannot be parsed to a Duration"):
         duration_ms(text)
 
@@ -211,7 +205,7 @@ def test_plans_survive_a_round_through_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["t,0", "t,x,1", "t,0,-1", "g,t,0,1,2", '"t,0,1', f"t,{2**31},1"])
-def test_a_line_that_is_no_plan_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_of_a_plan_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "plan.csv"
     path.write_text(line, "utf-8")
     with pytest.raises(CommandError):
@@ -222,46 +216,50 @@ def test_a_line_that_is_no_plan_is_refused(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
-def test_a_cluster_that_is_not_there_is_one_line_and_3(barnabas: Call, tmp_path: Path, name: str) -> None:
+def test_an_unreachable_cluster_is_one_line_and_exit_code_3(
+    barnabas: Call, tmp_path: Path, name: str
+) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
-    ended = barnabas(
+    result = barnabas(
         name, "--bootstrap-server", f"localhost:{port}", "--command-config", str(config), "--list"
     )
-    assert (ended.code, ended.out) == (Exit.UNREACHABLE, "")
-    assert ended.err.strip().count("\n") == 0
+    assert (result.code, result.out) == (Exit.UNREACHABLE, "")
+    assert result.err.strip().count("\n") == 0
 
 
-def test_what_is_not_allowed_ends_with_4(barnabas: Call) -> None:
+def test_a_denied_request_exits_with_4(barnabas: Call) -> None:
     with (
         quick_folder() as folder,
         own_broker(folder, {**AUTHORIZER, "super.users": "User:somebody"}) as closed,
     ):
-        ended = barnabas("consumer-groups", "--bootstrap-server", closed.server, "--describe", "--group", "g")
-        assert ended.code == Exit.DENIED
-        assert "GroupAuthorizationException" in ended.err
+        result = barnabas(
+            "consumer-groups", "--bootstrap-server", closed.server, "--describe", "--group", "g"
+        )
+        assert result.code == Exit.DENIED
+        assert "GroupAuthorizationException" in result.err
         deleted = barnabas("consumer-groups", "--bootstrap-server", closed.server, "--delete", "--group", "g")
         assert deleted.code == Exit.DENIED
 
 
-def test_the_place_of_zookeeper_is_taken_with_a_remark(barnabas: Call) -> None:
-    ended = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
-    assert ended.code == Exit.UNREACHABLE
-    assert ended.err.startswith(
-        "barnabas consumer-groups: tools do not ask ZooKeeper any more:"
-        " taking --bootstrap-server nowhere.invalid:9092\n"
+def test_zookeeper_hosts_are_used_as_brokers_with_a_warning(barnabas: Call) -> None:
+    result = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
+    assert result.code == Exit.UNREACHABLE
+    assert result.err.startswith(
+        "barnabas consumer-groups: tools no longer use ZooKeeper:"
+        " using --bootstrap-server nowhere.invalid:9092\n"
     )
 
 
 def test_flags_with_one_dash_work_as_books_print_them(barnabas: Call, places: Places) -> None:
-    ended = barnabas("consumer-groups", "-bootstrap-server", places.server, "-list")
-    assert ended.code == 0
+    result = barnabas("consumer-groups", "-bootstrap-server", places.server, "-list")
+    assert result.code == 0
 
 
 @pytest.mark.parametrize("name", ["consumer-groups", "groups"])
-def test_bare_the_usage_is_shown_on_stderr(barnabas: Call, name: str) -> None:
-    ended = barnabas(name)
-    assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert ended.err.startswith(f"usage: barnabas {name}")
+def test_without_arguments_the_usage_is_printed_on_stderr(barnabas: Call, name: str) -> None:
+    result = barnabas(name)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert result.err.startswith(f"usage: barnabas {name}")
     assert barnabas(name, "--version").out.startswith("barnabas ")

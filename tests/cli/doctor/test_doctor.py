@@ -1,4 +1,4 @@
-"""The doctor: what it checks, what it says, and how it ends."""
+"""The doctor: its checks, findings and exit codes."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ CHECKS = ["Python", "platform", "engine", "codecs", "extras", "open files", "dis
 
 @pytest.fixture
 def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine in order, whatever the state of the sources while they are worked on."""
+    """A valid engine, whatever the state of the sources during development."""
     state = engine.EngineState(engine.COMPILED, "for this test")
     monkeypatch.setattr(engine, "engine_state", lambda: state)
 
 
 def test_every_check_is_in_the_table(barnabas: Call, healthy: None, tmp_path: Path) -> None:
-    ended = barnabas("doctor", "--folder", str(tmp_path))
-    assert ended.code == 0
-    assert not ended.err
+    result = barnabas("doctor", "--folder", str(tmp_path))
+    assert result.code == 0
+    assert not result.err
     for name in CHECKS:
-        assert f"  {name} " in ended.out
+        assert f"  {name} " in result.out
     assert not list(tmp_path.iterdir())
 
 
 def test_the_json_has_the_same_findings(barnabas: Call, healthy: None, tmp_path: Path) -> None:
-    ended = barnabas("doctor", "-o", "json", "--folder", str(tmp_path))
-    assert ended.code == 0
-    findings = json.loads(ended.out)
+    result = barnabas("doctor", "-o", "json", "--folder", str(tmp_path))
+    assert result.code == 0
+    findings = json.loads(result.out)
     assert [finding["check"] for finding in findings] == CHECKS
     assert all(set(finding) == {"check", "state", "found", "advice"} for finding in findings)
     assert all(finding["advice"] for finding in findings if finding["state"] != "ok")
 
 
 @pytest.mark.trap
-def test_something_broken_ends_with_1(barnabas: Call, healthy: None, tmp_path: Path) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
-    ended = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
-    assert ended.code == 1
-    assert "broken  disk" in ended.out
-    assert "-> choose another folder" in ended.out
+def test_a_broken_check_exits_with_1(barnabas: Call, healthy: None, tmp_path: Path) -> None:
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
+    result = barnabas("doctor", "--folder", str(tmp_path / "nowhere"))
+    assert result.code == 1
+    assert "broken  disk" in result.out
+    assert "-> choose another folder" in result.out
 
 
 def test_a_check_that_fails_itself_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_advice_on_an_engine_fits_its_reason(tmp_path: Path) -> None:
     assert asked.advice.endswith("unset BARNABAS_ENGINE")
 
 
-def test_a_taken_port_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -97,7 +97,7 @@ def test_a_taken_port_is_told() -> None:
     assert "listeners=" in finding.advice
 
 
-def test_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_low_limit_of_open_files_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 4096))
     finding = doctor.check_open_files()
     assert finding.state is State.HINT
@@ -116,7 +116,7 @@ def test_another_platform_and_another_locale_are_hints(monkeypatch: pytest.Monke
     assert doctor.check_locale().state is State.HINT
 
 
-def test_a_slow_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_slow_disk_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "SLOW_SYNC_MS", -1.0)
     assert doctor.check_disk(str(tmp_path)).state is State.HINT
 

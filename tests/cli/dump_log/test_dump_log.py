@@ -1,4 +1,4 @@
-"""dump-log on files of our own making: its options, and what it says of files that are wrong."""
+"""dump-log on generated files: its options, and the reports for damaged files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def records(start: int, count: int) -> list[Record]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a log of two batches and indexes that fit it."""
+    """A working folder with a log of two batches and matching indexes."""
     monkeypatch.chdir(tmp_path)
     log = build(records(0, 3)) + build(records(3, 2))
     second = len(build(records(0, 3)))
@@ -64,44 +64,44 @@ def changed(name: str, position: int, data: bytes) -> None:
 
 
 def contents(out: str) -> list[str]:
-    """What stands behind the metadata of records."""
+    """The text after the metadata of records."""
     return [
         line.partition("headerKeys: ")[2].partition("] ")[2] for line in out.splitlines() if line[:1] == "|"
     ]
 
 
 def test_batches_only(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--files", f"{FIRST}.log")
-    assert (ended.code, ended.err) == (0, "")
-    lines = ended.out.splitlines()
+    result = barnabas("dump-log", "--files", f"{FIRST}.log")
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
     assert lines[:2] == [f"Dumping {FIRST}.log", "Log starting offset: 0"]
     assert len(lines) == 4
     assert lines[3].startswith("baseOffset: 3 lastOffset: 4 count: 2 baseSequence: -1")
 
 
 def test_deep_iteration_shows_records_without_content(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "-deep-iteration", "--files", f"{FIRST}.log")
-    rows = [line for line in ended.out.splitlines() if line.startswith("| ")]
+    result = barnabas("dump-log", "-deep-iteration", "--files", f"{FIRST}.log")
+    rows = [line for line in result.out.splitlines() if line.startswith("| ")]
     assert len(rows) == 5
     assert rows[0] == f"| offset: 0 CreateTime: {TIME} keySize: 2 valueSize: 2 sequence: -1 headerKeys: []"
 
 
-def test_a_log_is_read_in_pieces(barnabas: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_read_in_chunks(barnabas: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log").out
     monkeypatch.setattr(reading, "CHUNK_BYTES", 20)
     assert barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log").out == whole
 
 
 def test_max_bytes_ends_a_log_without_a_fault(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--max-bytes", "130", "--files", f"{FIRST}.log")
-    assert ended.code == 0
-    assert ended.out.count("baseOffset") == 1
-    assert "invalid bytes" not in ended.out
+    result = barnabas("dump-log", "--max-bytes", "130", "--files", f"{FIRST}.log")
+    assert result.code == 0
+    assert result.out.count("baseOffset") == 1
+    assert "invalid bytes" not in result.out
 
 
 def test_names_lose_doubled_slashes(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--files", f".//{FIRST}.log")
-    assert ended.out.startswith(f"Dumping ./{FIRST}.log\n")
+    result = barnabas("dump-log", "--files", f".//{FIRST}.log")
+    assert result.out.startswith(f"Dumping ./{FIRST}.log\n")
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_values_are_decoded_by_class_name(
     barnabas: Call, folder: Path, decoder: str, value: Any, text: str
 ) -> None:
     name = write_log([Record(0, TIME, b"k", value)])
-    ended = barnabas("dump-log", "--value-decoder-class", decoder, "--files", name)
-    assert ended.code == 0
-    assert ended.out.endswith(f"key: k payload: {text}\n")
+    result = barnabas("dump-log", "--value-decoder-class", decoder, "--files", name)
+    assert result.code == 0
+    assert result.out.endswith(f"key: k payload: {text}\n")
 
 
-def test_the_decoder_class_may_stay_unsaid(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--key-decoder-class", "--files", f"{FIRST}.log")
-    assert "key: k0 payload: v0" in ended.out
+def test_the_decoder_class_is_optional(barnabas: Call, folder: Path) -> None:
+    result = barnabas("dump-log", "--key-decoder-class", "--files", f"{FIRST}.log")
+    assert "key: k0 payload: v0" in result.out
 
 
 def test_other_decoder_classes_are_refused(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--key-decoder-class", "com.example.Mine", "--files", f"{FIRST}.log")
-    assert ended.code == 2
-    assert "com.example.Mine cannot be loaded" in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas("dump-log", "--key-decoder-class", "com.example.Mine", "--files", f"{FIRST}.log")
+    assert result.code == 2
+    assert "com.example.Mine cannot be loaded" in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_a_value_too_short_for_its_decoder_is_one_line(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--value-decoder-class", "LongDecoder", "--files", f"{FIRST}.log")
-    assert ended.code == 1
-    assert ended.err == "2 bytes cannot be decoded as a long, which has 8\n"
+    result = barnabas("dump-log", "--value-decoder-class", "LongDecoder", "--files", f"{FIRST}.log")
+    assert result.code == 1
+    assert result.err == "2 bytes cannot be decoded as a long, which has 8\n"
 
 
 def test_log_append_time_and_sequences_that_wrap(barnabas: Call, folder: Path) -> None:
@@ -152,14 +152,14 @@ def test_log_append_time_and_sequences_that_wrap(barnabas: Call, folder: Path) -
         base_sequence=2**31 - 1,
         codec=Codec.ZSTD,
     )
-    ended = barnabas("dump-log", "--deep-iteration", "--files", name)
-    assert ended.code == 0
-    assert "baseSequence: 2147483647 lastSequence: 0 producerId: 4 producerEpoch: 1" in ended.out
-    assert f"LogAppendTime: {TIME + 9} size: " in ended.out
-    assert "compresscodec: zstd" in ended.out
+    result = barnabas("dump-log", "--deep-iteration", "--files", name)
+    assert result.code == 0
+    assert "baseSequence: 2147483647 lastSequence: 0 producerId: 4 producerEpoch: 1" in result.out
+    assert f"LogAppendTime: {TIME + 9} size: " in result.out
+    assert "compresscodec: zstd" in result.out
     assert (
         f"| offset: 1 LogAppendTime: {TIME + 9} keySize: -1 valueSize: -1 sequence: 0 headerKeys: [a,]"
-        in ended.out
+        in result.out
     )
 
 
@@ -176,10 +176,10 @@ OLD_V1_GZIP = (
 
 def test_old_formats(barnabas: Call, folder: Path) -> None:
     Path(f"{FIRST}.log").write_bytes(bytes.fromhex(OLD_V0 + OLD_V1_GZIP))
-    ended = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
-    assert ended.code == 0
-    # The brace without a partner is in Apache Kafka's output too.
-    assert ended.out.splitlines()[2:] == [
+    result = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
+    assert result.code == 0
+    # The unbalanced brace is in Apache Kafka's output too.
+    assert result.out.splitlines()[2:] == [
         "offset: 10 position: 0 NoTimestampType: -1 size: 30 magic: 0 compresscodec: none crc: 1474775406 isvalid: true",
         "| offset: 10 NoTimestampType: -1 keySize: 2 valueSize: 2 isValid: true crc: 1474775406} key: k1 payload: v1",
         "offset: 11 position: 30 NoTimestampType: -1 size: 28 magic: 0 compresscodec: none crc: 3583380088 isvalid: true",
@@ -203,53 +203,53 @@ def test_control_records(barnabas: Call, folder: Path) -> None:
     batch = build_marker(marker, timestamp=TIME, producer_id=1, producer_epoch=0)
     batch += build([Record(1, TIME, struct.pack(">hh", 0, 99), b"")], control=True)
     Path(f"{FIRST}.log").write_bytes(batch)
-    ended = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
-    assert contents(ended.out) == ["endTxnMarker: ABORT coordinatorEpoch: 3", "controlType: UNKNOWN(99)"]
+    result = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
+    assert contents(result.out) == ["endTxnMarker: ABORT coordinatorEpoch: 3", "controlType: UNKNOWN(99)"]
     # Without metadata there is nothing to print of a control record.
-    ended = barnabas("dump-log", "--print-data-log", "--skip-record-metadata", "--files", f"{FIRST}.log")
-    assert ended.out.count("\n\n") == 2
-    assert ended.out.endswith("\n\n")
+    result = barnabas("dump-log", "--print-data-log", "--skip-record-metadata", "--files", f"{FIRST}.log")
+    assert result.out.count("\n\n") == 2
+    assert result.out.endswith("\n\n")
 
 
 def test_a_damaged_control_record_is_one_line(barnabas: Call, folder: Path) -> None:
     name = write_log([Record(0, TIME, control_key(ControlType.KRAFT_VOTERS), b"\0\0")], control=True)
-    ended = barnabas("dump-log", "--deep-iteration", "--files", name)
-    assert ended.code == 1
-    assert ended.err.startswith("the control record at offset 0 is damaged: ")
-    assert ended.err.count("\n") == 1
+    result = barnabas("dump-log", "--deep-iteration", "--files", name)
+    assert result.code == 1
+    assert result.err.startswith("the control record at offset 0 is damaged: ")
+    assert result.err.count("\n") == 1
 
 
-def test_gaps_are_told_and_are_no_fault(barnabas: Call, folder: Path) -> None:
+def test_gaps_are_reported_but_are_not_faults(barnabas: Call, folder: Path) -> None:
     name = write_log([Record(0, TIME, b"a", b"1"), Record(5, TIME, b"b", b"2"), Record(9, TIME, b"c", b"3")])
-    ended = barnabas("dump-log", "--deep-iteration", "--files", name)
-    assert ended.code == 0
+    result = barnabas("dump-log", "--deep-iteration", "--files", name)
+    assert result.code == 0
     path = folder / name
-    assert ended.err == f"Non-consecutive offsets in {path}\n  5 is followed by 9\n  0 is followed by 5\n"
+    assert result.err == f"Non-consecutive offsets in {path}\n  5 is followed by 9\n  0 is followed by 5\n"
 
 
 # --------------------------------------------------------------------- files that are wrong
 
 
 @pytest.mark.trap
-def test_a_torn_log_is_told_and_ends_with_1(barnabas: Call, folder: Path) -> None:
-    """Trap 24: exit code 0 on failure, the commonest CLI bug of all."""
+def test_a_torn_log_is_reported_and_exits_with_1(barnabas: Call, folder: Path) -> None:
+    """Trap 24: exit code 0 on failure, the most common CLI bug."""
     size = (folder / f"{FIRST}.log").stat().st_size
     for cut in range(1, 83):
         (folder / f"{FIRST}.log").write_bytes((build(records(0, 3)) + build(records(3, 2)))[: size - cut])
-        ended = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
-        assert ended.code == 1
+        result = barnabas("dump-log", "--print-data-log", "--files", f"{FIRST}.log")
+        assert result.code == 1
         left = size - cut - len(build(records(0, 3)))
         if left > 0:
-            assert ended.out.endswith(f"Found {left} invalid bytes at the end of {FIRST}.log\n")
-        assert not ended.err
+            assert result.out.endswith(f"Found {left} invalid bytes at the end of {FIRST}.log\n")
+        assert not result.err
 
 
-def test_a_wrong_crc_is_told_and_ends_with_1(barnabas: Call, folder: Path) -> None:
+def test_a_wrong_crc_is_reported_and_exits_with_1(barnabas: Call, folder: Path) -> None:
     changed(f"{FIRST}.log", 61 + 8, b"X")
-    ended = barnabas("dump-log", "--files", f"{FIRST}.log")
-    assert ended.code == 1
-    assert ended.out.count("isvalid: false") == 1
-    assert ended.out.count("isvalid: true") == 1
+    result = barnabas("dump-log", "--files", f"{FIRST}.log")
+    assert result.code == 1
+    assert result.out.count("isvalid: false") == 1
+    assert result.out.count("isvalid: true") == 1
 
 
 @pytest.mark.parametrize(
@@ -271,14 +271,14 @@ def test_a_damaged_batch_is_one_line_and_the_next_file_is_still_printed(
     changed(f"{FIRST}.log", position, data)
     (folder / "other").mkdir()
     (folder / "other" / f"{FIRST}.log").write_bytes(build(records(0, 1)))
-    ended = barnabas("dump-log", "--deep-iteration", "--files", f"{FIRST}.log,other/{FIRST}.log")
-    assert ended.code == 1
-    assert ended.err.startswith(line)
-    assert ended.err.count("\n") == 1
-    assert f"Dumping other/{FIRST}.log\nLog starting offset: 0\nbaseOffset: 0" in ended.out
+    result = barnabas("dump-log", "--deep-iteration", "--files", f"{FIRST}.log,other/{FIRST}.log")
+    assert result.code == 1
+    assert result.err.startswith(line)
+    assert result.err.count("\n") == 1
+    assert f"Dumping other/{FIRST}.log\nLog starting offset: 0\nbaseOffset: 0" in result.out
 
 
-def test_an_index_is_held_against_its_log(barnabas: Call, folder: Path) -> None:
+def test_an_index_is_checked_against_its_log(barnabas: Call, folder: Path) -> None:
     good = barnabas("dump-log", "--files", f"{FIRST}.index")
     assert (good.code, good.err) == (0, "")
     assert good.out.splitlines()[1].startswith("offset: 4 position: ")
@@ -293,12 +293,12 @@ def test_an_index_may_end_in_zeroes(barnabas: Call, folder: Path) -> None:
     for suffix, entry in (("index", 8), ("timeindex", 12)):
         with (folder / f"{FIRST}.{suffix}").open("ab") as file:
             file.write(bytes(entry * 5000))
-        ended = barnabas("dump-log", "--files", f"{FIRST}.{suffix}")
-        assert (ended.code, ended.err, ended.out.count("\n")) == (0, "", 2)
+        result = barnabas("dump-log", "--files", f"{FIRST}.{suffix}")
+        assert (result.code, result.err, result.out.count("\n")) == (0, "", 2)
 
 
 @pytest.mark.parametrize(
-    ("position", "options", "said"),
+    ("position", "options", "message"),
     [
         (100_000, (), "points at position 100000 of a log of"),
         (-1, (), "points at position -1 of a log of"),
@@ -307,13 +307,13 @@ def test_an_index_may_end_in_zeroes(barnabas: Call, folder: Path) -> None:
     ],
 )
 def test_an_index_that_points_nowhere_is_one_line(
-    barnabas: Call, folder: Path, position: int, options: Any, said: str
+    barnabas: Call, folder: Path, position: int, options: Any, message: str
 ) -> None:
     changed(f"{FIRST}.index", 4, struct.pack(">i", position))
-    ended = barnabas("dump-log", *options, "--files", f"{FIRST}.index")
-    assert ended.code == 1
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas("dump-log", *options, "--files", f"{FIRST}.index")
+    assert result.code == 1
+    assert message in result.err
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("position", [-5, 10_000])
@@ -321,55 +321,55 @@ def test_a_time_index_is_not_followed_through_an_index_that_points_nowhere(
     barnabas: Call, folder: Path, position: int
 ) -> None:
     Path(f"{FIRST}.index").write_bytes(struct.pack(">ii", 1, position))
-    ended = barnabas("dump-log", "--files", f"{FIRST}.timeindex")
-    assert ended.code == 1
+    result = barnabas("dump-log", "--files", f"{FIRST}.timeindex")
+    assert result.code == 1
     size = Path(f"{FIRST}.log").stat().st_size
-    assert ended.err == f"{FIRST}.index: an entry points at position {position} of a log of {size} bytes\n"
+    assert result.err == f"{FIRST}.index: an entry points at position {position} of a log of {size} bytes\n"
 
 
 def test_a_pipe_is_refused_and_the_next_file_is_still_printed(barnabas: Call, folder: Path) -> None:
     os.mkfifo("00000000000000000007.log")
-    ended = barnabas("dump-log", "--files", f"00000000000000000007.log,{FIRST}.log")
-    assert ended.code == 1
-    assert ended.err.endswith("00000000000000000007.log: not a regular file\n")
-    assert "lastOffset: 4" in ended.out
+    result = barnabas("dump-log", "--files", f"00000000000000000007.log,{FIRST}.log")
+    assert result.code == 1
+    assert result.err.endswith("00000000000000000007.log: not a regular file\n")
+    assert "lastOffset: 4" in result.out
 
 
-def test_a_name_of_two_lines_stays_on_one(barnabas: Call, folder: Path) -> None:
-    ended = barnabas("dump-log", "--files", "a\nb.log")
-    assert ended.out == "Dumping a\\nb.log\n"
-    assert ended.err.count("\n") == 1
+def test_a_name_with_a_line_break_stays_on_one_line(barnabas: Call, folder: Path) -> None:
+    result = barnabas("dump-log", "--files", "a\nb.log")
+    assert result.out == "Dumping a\\nb.log\n"
+    assert result.err.count("\n") == 1
 
 
-def test_the_wrong_decoder_is_told_in_words_of_ours(barnabas: Call, folder: Path) -> None:
+def test_a_wrong_decoder_is_reported(barnabas: Call, folder: Path) -> None:
     value = write_metadata_record(NoOpRecord(), 0)
     name = write_log(
         [Record(0, TIME, b"\x00\x03\x00", value), Record(1, TIME, b"\x00\x01\x00\x01g", b"\x00")]
     )
     for decoder in ("offsets", "transaction-log", "share-group-state", "cluster-metadata"):
-        ended = barnabas("dump-log", f"--{decoder}-decoder", "--files", name)
-        assert "unpack" not in ended.out + ended.err
-        assert "index out of range" not in ended.out + ended.err
-    ended = barnabas("dump-log", "--offsets-decoder", "--files", name)
-    assert "the bytes end too early (field " in ended.out
+        result = barnabas("dump-log", f"--{decoder}-decoder", "--files", name)
+        assert "unpack" not in result.out + result.err
+        assert "index out of range" not in result.out + result.err
+    result = barnabas("dump-log", "--offsets-decoder", "--files", name)
+    assert "the bytes end too early (field " in result.out
 
 
 def test_the_sanity_check_of_indexes(barnabas: Call, folder: Path) -> None:
     for suffix in ("index", "timeindex"):
-        ended = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
-        assert (ended.code, ended.out) == (
+        result = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
+        assert (result.code, result.out) == (
             0,
             f"Dumping {FIRST}.{suffix}\n{FIRST}.{suffix} passed sanity check.\n",
         )
         with (folder / f"{FIRST}.{suffix}").open("ab") as file:
             file.write(b"\0")
-        ended = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
-        assert ended.code == 1
-        assert "bytes which is neither positive nor a multiple of" in ended.err
+        result = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
+        assert result.code == 1
+        assert "bytes which is neither positive nor a multiple of" in result.err
 
 
 @pytest.mark.parametrize(
-    ("suffix", "content", "said"),
+    ("suffix", "content", "message"),
     [
         ("index", struct.pack(">ii", -1, 0), "the last offset is -1 which is less than the base offset 0"),
         (
@@ -380,25 +380,25 @@ def test_the_sanity_check_of_indexes(barnabas: Call, folder: Path) -> None:
         ("timeindex", struct.pack(">qi", 9, -1), "last offset is -1 which is less than the first offset 0"),
     ],
 )
-def test_what_the_sanity_check_finds(
-    barnabas: Call, folder: Path, suffix: str, content: Any, said: str
+def test_findings_of_the_sanity_check(
+    barnabas: Call, folder: Path, suffix: str, content: Any, message: str
 ) -> None:
     (folder / f"{FIRST}.{suffix}").write_bytes(content)
-    ended = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
-    assert ended.code == 1
-    assert said in ended.err
+    result = barnabas("dump-log", "--index-sanity-check", "--files", f"{FIRST}.{suffix}")
+    assert result.code == 1
+    assert message in result.err
 
 
-def test_an_empty_index_says_so(barnabas: Call, folder: Path) -> None:
+def test_an_empty_index_is_reported(barnabas: Call, folder: Path) -> None:
     (folder / f"{FIRST}.index").write_bytes(b"")
     (folder / f"{FIRST}.timeindex").write_bytes(b"")
-    ended = barnabas("dump-log", "--files", f"{FIRST}.index,{FIRST}.timeindex")
-    assert ended.code == 0
-    assert ended.out == f"Dumping {FIRST}.index\n{FIRST}.index is empty.\nDumping {FIRST}.timeindex\n"
+    result = barnabas("dump-log", "--files", f"{FIRST}.index,{FIRST}.timeindex")
+    assert result.code == 0
+    assert result.out == f"Dumping {FIRST}.index\n{FIRST}.index is empty.\nDumping {FIRST}.timeindex\n"
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         (
             [(TIME + 7, 4)],
@@ -420,12 +420,14 @@ def test_an_empty_index_says_so(barnabas: Call, folder: Path) -> None:
         ),
     ],
 )
-def test_a_time_index_is_held_against_its_log(barnabas: Call, folder: Path, entries: Any, said: str) -> None:
+def test_a_time_index_is_checked_against_its_log(
+    barnabas: Call, folder: Path, entries: Any, message: str
+) -> None:
     path = folder / f"{FIRST}.timeindex"
     path.write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
-    ended = barnabas("dump-log", "--files", path.name)
-    assert ended.code == 1
-    assert ended.err == said.format(path)
+    result = barnabas("dump-log", "--files", path.name)
+    assert result.code == 1
+    assert result.err == message.format(path)
 
 
 def test_faults_of_a_kind_are_limited(
@@ -444,28 +446,28 @@ def test_faults_of_a_kind_are_limited(
 def test_transaction_index(barnabas: Call, folder: Path) -> None:
     name = f"{FIRST}.txnindex"
     (folder / name).write_bytes(struct.pack(">hqqqq", 0, 2, 3, 4, 5) + b"torn")
-    ended = barnabas("dump-log", "--files", name)
-    assert ended.code == 1
+    result = barnabas("dump-log", "--files", name)
+    assert result.code == 1
     assert (
-        ended.out.splitlines()[1]
+        result.out.splitlines()[1]
         == "version: 0 producerId: 2 firstOffset: 3 lastOffset: 4 lastStableOffset: 5"
     )
-    assert ended.err == (
+    assert result.err == (
         f"Transaction index file {folder / name} is corrupt, found 38 bytes which is neither positive nor "
         "a multiple of 34\n"
     )
     (folder / name).write_bytes(struct.pack(">hqqqq", 7, 2, 3, 4, 5))
-    ended = barnabas("dump-log", "--files", name)
-    assert (ended.code, ended.err) == (1, f"{name}: an entry has the unknown version 7; only 0 is known\n")
+    result = barnabas("dump-log", "--files", name)
+    assert (result.code, result.err) == (1, f"{name}: an entry has the unknown version 7; only 0 is known\n")
 
 
 def test_producer_snapshot(barnabas: Call, folder: Path) -> None:
     name = f"{FIRST}.snapshot"
     rows = [SnapshotEntry(1, 0, 4, 9, 2, TIME, -1, -1), SnapshotEntry(2, 3, -1, -1, 0, TIME, 7, 5)]
     (folder / name).write_bytes(encode_snapshot(rows))
-    ended = barnabas("dump-log", "--files", name)
-    assert ended.code == 0
-    assert ended.out.splitlines()[1:] == [
+    result = barnabas("dump-log", "--files", name)
+    assert result.code == 0
+    assert result.out.splitlines()[1:] == [
         (
             f"producerId: 1 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: {TIME} "
             f"firstSequence: 2 lastSequence: 4 lastOffset: 9 offsetDelta: 2 timestamp: {TIME}"
@@ -473,9 +475,9 @@ def test_producer_snapshot(barnabas: Call, folder: Path) -> None:
         f"producerId: 2 producerEpoch: 3 coordinatorEpoch: 7 currentTxnFirstOffset: OptionalLong[5] lastTimestamp: {TIME} ",
     ]
     changed(name, 20, b"\xff")
-    ended = barnabas("dump-log", "--files", name)
-    assert ended.code == 1
-    assert ended.err == f"{name}: the snapshot is corrupt: its CRC is wrong\n"
+    result = barnabas("dump-log", "--files", name)
+    assert result.code == 1
+    assert result.err == f"{name}: the snapshot is corrupt: its CRC is wrong\n"
 
 
 @pytest.mark.parametrize(
@@ -503,13 +505,13 @@ def test_producer_snapshot(barnabas: Call, folder: Path) -> None:
 )
 def test_files_that_cannot_be_printed(barnabas: Call, folder: Path, name: str, code: int, line: str) -> None:
     (folder / f"{FIRST}.index").unlink()
-    ended = barnabas("dump-log", "--files", name)
-    assert (ended.code, ended.err) == (code, line.format(folder) + "\n")
+    result = barnabas("dump-log", "--files", name)
+    assert (result.code, result.err) == (code, line.format(folder) + "\n")
     assert not (folder / f"{FIRST}.index").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--deep-iteration",), "the following arguments are required: --files"),
         (("--files", "x", "--files", "y"), "--files is given more than once"),
@@ -523,12 +525,12 @@ def test_files_that_cannot_be_printed(barnabas: Call, folder: Path, name: str, c
         (("--files", "x", "--kafka-release", "2.8"), "invalid choice: '2.8'"),
     ],
 )
-def test_usage_errors_end_with_2(barnabas: Call, arguments: tuple[str, ...], said: str) -> None:
-    ended = barnabas("dump-log", *arguments)
-    assert ended.code == 2
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
-    assert not ended.out
+def test_usage_errors_end_with_2(barnabas: Call, arguments: tuple[str, ...], message: str) -> None:
+    result = barnabas("dump-log", *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert not result.out
 
 
 def test_version(barnabas: Call) -> None:
@@ -538,7 +540,7 @@ def test_version(barnabas: Call) -> None:
 # --------------------------------------------------------------------- internal topics
 
 
-def test_groups_show_what_consumers_put_into_them(barnabas: Call, folder: Path) -> None:
+def test_groups_show_decoded_subscriptions_and_assignments(barnabas: Call, folder: Path) -> None:
     subscription = ConsumerProtocolSubscription(topics=["t"], user_data=None, owned_partitions=[])
     members = [
         GroupMetadataValue.MemberMetadata(
@@ -566,8 +568,8 @@ def test_groups_show_what_consumers_put_into_them(barnabas: Call, folder: Path) 
             Record(4, TIME, key, write_versioned(other, 3)),
         ]
     )
-    ended = barnabas("dump-log", "--offsets-decoder", "--files", name)
-    first, deleted, unknown, damaged, connect = contents(ended.out)
+    result = barnabas("dump-log", "--offsets-decoder", "--files", name)
+    first, deleted, unknown, damaged, connect = contents(result.out)
     assert first.startswith(
         'key: {"type":"2","data":{"group":"g"}} payload: {"version":"3","data":{"protocolType":"consumer"'
     )
@@ -581,14 +583,14 @@ def test_groups_show_what_consumers_put_into_them(barnabas: Call, folder: Path) 
 @pytest.mark.parametrize("decoder", ["offsets", "transaction-log", "share-group-state"])
 def test_a_coordinator_s_record_without_key_is_one_line(barnabas: Call, folder: Path, decoder: str) -> None:
     name = write_log([Record(0, TIME, None, b"v")])
-    ended = barnabas("dump-log", f"--{decoder}-decoder", "--files", name)
-    assert ended.code == 1
-    assert ended.err == (
+    result = barnabas("dump-log", f"--{decoder}-decoder", "--files", name)
+    assert result.code == 1
+    assert result.err == (
         "Failed to decode message at offset 0 using the specified decoder (message had a missing key)\n"
     )
 
 
-def test_transactions_in_the_words_of_both_releases(barnabas: Call, folder: Path) -> None:
+def test_transactions_in_the_format_of_both_releases(barnabas: Call, folder: Path) -> None:
     value = TransactionLogValue(
         producer_id=1,
         producer_epoch=2,
@@ -606,15 +608,15 @@ def test_transactions_in_the_words_of_both_releases(barnabas: Call, folder: Path
             Record(2, TIME, struct.pack(">h", 5), b""),
         ]
     )
-    ended = barnabas("dump-log", "--transaction-log-decoder", "--files", name)
-    first, deleted, unknown = contents(ended.out)
+    result = barnabas("dump-log", "--transaction-log-decoder", "--files", name)
+    first, deleted, unknown = contents(result.out)
     assert first.startswith(
         'key: {"type":"0","data":{"transactionalId":"x"}} payload: {"version":"0","data":'
     )
     assert deleted.endswith("payload: <DELETE>")
     assert unknown == "key: Unknown record type 5 at offset 2, skipping."
-    ended = barnabas("dump-log", "--transaction-log-decoder", "--kafka-release", "3.9", "--files", name)
-    assert contents(ended.out) == [
+    result = barnabas("dump-log", "--transaction-log-decoder", "--kafka-release", "3.9", "--files", name)
+    assert contents(result.out) == [
         (
             "key: transaction_metadata::transactionalId=x payload: producerId:1,producerEpoch:2,state=Ongoing,"
             "partitions=[t-0,t-1],txnLastUpdateTimestamp=4,txnTimeoutMs=3"
@@ -627,13 +629,13 @@ def test_transactions_in_the_words_of_both_releases(barnabas: Call, folder: Path
 def test_share_state(barnabas: Call, folder: Path) -> None:
     key = ShareUpdateKey(group_id="g", topic_id=Uuid(bytes(16)), partition=2)
     name = write_log([Record(0, TIME, write_coordinator_key(key), None)])
-    ended = barnabas("dump-log", "--share-group-state-decoder", "--files", name)
-    assert contents(ended.out) == [
+    result = barnabas("dump-log", "--share-group-state-decoder", "--files", name)
+    assert contents(result.out) == [
         'key: {"type":"1","data":{"groupId":"g","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":2}} payload: <DELETE>'
     ]
 
 
-def test_metadata_records_that_cannot_be_read_are_passed_over(barnabas: Call, folder: Path) -> None:
+def test_undecodable_metadata_records_are_skipped(barnabas: Call, folder: Path) -> None:
     name = write_log(
         [
             Record(0, TIME, None, write_metadata_record(NoOpRecord(), 0)),
@@ -641,8 +643,8 @@ def test_metadata_records_that_cannot_be_read_are_passed_over(barnabas: Call, fo
             Record(2, TIME, None, None),
         ]
     )
-    ended = barnabas("dump-log", "--cluster-metadata-decoder", "--files", name)
-    good, bad, empty = contents(ended.out)
+    result = barnabas("dump-log", "--cluster-metadata-decoder", "--files", name)
+    good, bad, empty = contents(result.out)
     assert good == 'payload: {"type":"NO_OP_RECORD","version":0,"data":{}}'
     assert bad.startswith("payload: Error at 1, skipping. ")
     assert empty.startswith("payload: Error at 2, skipping. ")
@@ -673,8 +675,8 @@ def test_remote_records(barnabas: Call, folder: Path) -> None:
         remote_log_segment_state=0,
     )
     name = write_log([Record(0, TIME, None, write_metadata_record(record, 0)), Record(1, TIME, None, b"")])
-    ended = barnabas("dump-log", "--remote-log-metadata-decoder", "--files", name)
-    good, bad = contents(ended.out)
+    result = barnabas("dump-log", "--remote-log-metadata-decoder", "--files", name)
+    good, bad = contents(result.out)
     assert good == (
         f"payload: RemoteLogSegmentMetadata{{remoteLogSegmentId=RemoteLogSegmentId{{topicIdPartition={topic}:t-3, "
         f"id={topic}}}, startOffset=0, endOffset=9, brokerId=1, maxTimestampMs=7, eventTimestampMs=8, "

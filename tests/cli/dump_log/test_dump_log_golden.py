@@ -1,4 +1,4 @@
-"""dump-log beside the recorded output of Apache Kafka's own tool, file by file, line by line."""
+"""dump-log compared with the recorded output of Apache Kafka's tool, file by file, line by line."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def test_every_file_prints_as_apache_kafka_prints_it(
     compared = 0
     for path in sorted((golden / mode / "dump").iterdir()):
         for arguments, output, code in recorded(path.read_text("utf-8")):
-            ended = barnabas("dump-log", *arguments, "--kafka-release", release)
-            assert ended.out + ended.err == output, path.name
-            assert ended.code == code, path.name
+            result = barnabas("dump-log", *arguments, "--kafka-release", release)
+            assert result.out + result.err == output, path.name
+            assert result.code == code, path.name
             compared += 1
     assert compared == {"kraft-4.1.0-dynamic-quorum": 3}.get(
         mode, len(list((golden / mode / "dump").iterdir())) + 1
     )
 
 
-def test_no_data_file_of_a_broker_is_found_at_fault(
+def test_no_data_file_of_a_broker_has_faults(
     barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those whose dump was not recorded: every log, index and snapshot that Apache Kafka wrote."""
+    """Including those whose dump was not recorded: every log, index and snapshot of Apache Kafka."""
     suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     for mode, folder in MODES.items():
         monkeypatch.chdir(golden / mode / folder)
@@ -73,11 +73,11 @@ def test_no_data_file_of_a_broker_is_found_at_fault(
             if path.suffix in suffixes and not path.parent.name.endswith("-delete")
         ]
         assert len(files) > 3
-        ended = barnabas("dump-log", "--deep-iteration", "--files", ",".join(files))
-        assert ended.code == 0, ended.err
+        result = barnabas("dump-log", "--deep-iteration", "--files", ",".join(files))
+        assert result.code == 0, result.err
         gaps = [
             line
-            for line in ended.err.splitlines()
+            for line in result.err.splitlines()
             if not re.match(r"Non-consecutive|  \d+ is followed", line)
         ]
         assert not gaps
@@ -91,10 +91,10 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_flipped_and_torn_files_never_surprise(
+def test_flipped_and_torn_files_are_handled(
     barnabas: Call, golden: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: Any
 ) -> None:
-    """Whatever a file holds, the dump ends with 0 or 1 and with one line for each thing that is wrong."""
+    """Whatever a file contains, the dump exits with 0 or 1, with one line per fault."""
     source = golden / "kraft-4.1.0" / "data"
     random = SeededRandom(seed)
     folders = sorted(path for path in source.iterdir() if path.is_dir())
@@ -115,9 +115,9 @@ def test_flipped_and_torn_files_never_surprise(
         (copy / spoilt).write_bytes(content[: random.integer(len(content) // 2, len(content))])
         monkeypatch.chdir(copy)
         decoder = DECODERS.get(folder.name, "--print-data-log")
-        ended = barnabas("dump-log", decoder, "--files", ",".join(names))
-        assert ended.code in (0, 1, 5), ended.err
-        assert "unexpected" not in ended.err
-        assert "Traceback" not in ended.err
-        ends.add(ended.code)
+        result = barnabas("dump-log", decoder, "--files", ",".join(names))
+        assert result.code in (0, 1, 5), result.err
+        assert "unexpected" not in result.err
+        assert "Traceback" not in result.err
+        ends.add(result.code)
     assert 1 in ends

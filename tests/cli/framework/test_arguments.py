@@ -1,4 +1,4 @@
-"""Reading of command lines."""
+"""Parsing of command lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_flags_are_not_abbreviated() -> None:
         make().parse(["--max", "3"])
 
 
-def test_an_unknown_flag_gets_the_nearest_one_offered() -> None:
+def test_an_unknown_flag_suggests_the_closest_match() -> None:
     with pytest.raises(
         UsageError, match=r"^tool: unknown option --file \(did you mean --files\?\); see tool --help$"
     ):
@@ -50,7 +50,7 @@ def test_a_wrong_value_is_refused_in_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_what_follows_two_dashes_is_left_alone() -> None:
+def test_arguments_after_two_dashes_are_left_alone() -> None:
     parser = ArgumentParser("tool", "does things")
     parser.add_argument("--files")
     parser.add_argument("rest", nargs="*")

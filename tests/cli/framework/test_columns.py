@@ -15,6 +15,6 @@ def test_a_table_without_rows_has_its_headers() -> None:
     assert tabbed_table(["A", "B"], []) == "A\tB\t\n"
 
 
-def test_a_row_is_padded_and_what_is_too_wide_moves_the_rest() -> None:
+def test_a_row_is_padded_and_wide_values_move_the_following_ones() -> None:
     assert padded_row(["a", 12, "c"], [3, 4, 0]) == "a   12   c"
     assert padded_row(["abcde", "x"], [3, 2]) == "abcde x "

@@ -1,4 +1,4 @@
-"""Which flags go together, in Apache Kafka's words."""
+"""Which flags can be combined, with Apache Kafka's messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rules(*arguments: str) -> FlagRules:
     return FlagRules(parser, parser.parse(arguments))
 
 
-def test_what_is_given_is_known() -> None:
+def test_given_flags_are_detected() -> None:
     given = rules("--all", "--part", "x")
     assert [given.has(flag) for flag in ("--all", "--none", "--name", "--part")] == [True, False, False, True]
 

@@ -1,7 +1,7 @@
-"""Every flag of Apache Kafka's tools is taken: none is unknown.
+"""Every flag of Apache Kafka's tools is accepted.
 
 tests/data/cli/flags has the flags of each tool of 4.1.0, and of each of its commands, from their usage texts.
-What a flag does is tested with its tool.
+The effect of a flag is tested with its tool.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tests.cli.conftest import Call
 from tools.generate_reference import parser_of
 
 FLAGS = Path(__file__).parents[2] / "data" / "cli" / "flags"
-# No tool has it, so that no command line with it does anything.
-NOBODYS = "--nobody-has-this-flag"
+# No tool has this flag, so that no command line with it has an effect.
+UNKNOWN_FLAG = "--no-such-flag"
 EVERYBODYS = ("-h", "--help", "--version")
 LISTED = {path.stem: path.read_text("utf-8").split() for path in sorted(FLAGS.glob("*.txt"))}
 
@@ -34,18 +34,18 @@ def words_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
-def test_every_flag_is_taken(barnabas: Call, name: Any) -> None:
+def test_every_flag_is_accepted(barnabas: Call, name: Any) -> None:
     words = words_of(name)
     unknown = []
     for flag in LISTED[name]:
-        ended = barnabas(*words, flag, NOBODYS)
-        if f"unknown option {flag}" in ended.err or f"unknown command {flag}" in ended.err:
+        result = barnabas(*words, flag, UNKNOWN_FLAG)
+        if f"unknown option {flag}" in result.err or f"unknown command {flag}" in result.err:
             unknown.append(flag)
     assert not unknown
 
 
 def named_in_tests() -> str:
-    """All that the tests of this room and the recorded sessions say."""
+    """The text of all tests of this package and of the recorded sessions."""
     here = Path(__file__)
     files = [path for path in here.parents[1].rglob("*.py") if path != here]
     files += (FLAGS.parent / "sessions").glob("*.txt")
@@ -61,18 +61,20 @@ def names_of(words: list[str], flag: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name, flags in LISTED.items() if flags])
 def test_every_flag_is_named_in_a_test_or_a_session(name: Any) -> None:
-    words, said = words_of(name), named_in_tests()
+    words, message = words_of(name), named_in_tests()
     unnamed = [
         flag
         for flag in LISTED[name]
         if flag not in EVERYBODYS
-        and not any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", said) for one in names_of(words, flag))
+        and not any(
+            re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", message) for one in names_of(words, flag)
+        )
     ]
     assert not unnamed
 
 
 @pytest.mark.parametrize("name", sorted({name for name in LISTED if name in COMMANDS}))
 def test_a_flag_that_no_tool_has_is_refused(barnabas: Call, name: Any) -> None:
-    ended = barnabas(name, NOBODYS)
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
+    result = barnabas(name, UNKNOWN_FLAG)
+    assert result.code == 2
+    assert result.err.count("\n") == 1

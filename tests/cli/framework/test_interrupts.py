@@ -1,4 +1,4 @@
-"""Signals in tools that run until somebody ends them."""
+"""Signals in tools that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
 
 @pytest.fixture(autouse=True)
 def hearing() -> Any:
-    """A run in the background of a script would ignore Ctrl+C."""
+    """Tests that run in the background of a script would otherwise ignore Ctrl+C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -35,14 +35,14 @@ def test_the_first_signal_wakes_and_the_next_ends_at_once(number: Any, code: Any
     assert woken == [1]
 
 
-def test_at_once_and_what_finally_holds_is_done() -> None:
+def test_a_signal_stops_at_once_but_finally_blocks_run() -> None:
     done = []
-    with pytest.raises(SystemExit) as ended, stopping_at_once():
+    with pytest.raises(SystemExit) as result, stopping_at_once():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             done.append(1)
-    assert ended.value.code == Exit.TERMINATED
+    assert result.value.code == Exit.TERMINATED
     assert done == [1]
     with pytest.raises(KeyboardInterrupt), stopping_at_once():
         os.kill(os.getpid(), signal.SIGINT)
@@ -55,7 +55,7 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
     assert {number: signal.getsignal(number) for number, _ in NUMBERS} == before
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_ignored_signals_stay_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with shutting_down_on_signal(lambda: None) as shutdown:
         os.kill(os.getpid(), signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What becomes of an error of the cluster or the client: an exit code, a sentence, a name."""
+"""Errors of the cluster or the client: exit code, message, name in Java."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from barnabas.config.errors import ConfigError
         (ErrorCode.INVALID_CONFIG, Exit.FAILED),
     ],
 )
-def test_codes_decide_how_a_tool_ends(code: Any, ends: Any) -> None:
+def test_error_codes_determine_the_exit_code(code: Any, ends: Any) -> None:
     assert exit_code(error_for(code)) is ends
 
 
-def test_an_option_that_cannot_be_is_a_matter_of_usage() -> None:
+def test_an_invalid_option_is_a_usage_error() -> None:
     assert exit_code(ConfigError("Invalid value x for configuration y")) is Exit.USAGE
 
 
-def test_a_time_that_is_over_because_nobody_answered_means_unreachable() -> None:
+def test_a_timeout_because_no_server_responded_means_unreachable() -> None:
     late = KafkaTimeoutError("Metadata did not complete within 5 ms")
     assert exit_code(late) is Exit.TIMED_OUT
     late.__cause__ = NoBrokersError("no broker responds")
@@ -53,7 +53,7 @@ def test_errors_of_commands_keep_their_code_and_others_fail() -> None:
     assert exit_code(ValueError("x")) is Exit.FAILED
 
 
-def test_a_sentence_says_what_to_do() -> None:
+def test_a_sentence_includes_the_advice() -> None:
     error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no topic x")
     assert sentence(error) == f"no topic x ({error.advice})"
     assert sentence(KafkaError(ErrorCode.INVALID_REQUEST, "odd")) == "INVALID_REQUEST: odd"
@@ -79,13 +79,13 @@ def test_names_are_those_of_apache_kafkas_exceptions(code: Any, name: str) -> No
     assert java_name(code) == f"org.apache.kafka.common.errors.{name}"
 
 
-def test_an_exception_as_java_shows_it() -> None:
+def test_an_exception_as_java_prints_it() -> None:
     assert as_java(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "no")) == (
         "org.apache.kafka.common.errors.OffsetOutOfRangeException: no"
     )
 
 
-def test_errors_are_told_after_a_prefix() -> None:
+def test_errors_are_reported_with_a_prefix() -> None:
     with pytest.raises(CommandError, match=r"^Error: no$") as caught, error_prefix("Error: "):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
     assert caught.value.code is Exit.DENIED

@@ -1,4 +1,4 @@
-"""The one way in which tools have commands of their own."""
+"""Tools with subcommands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def nothing_called() -> None:
         ["look", "--place=here"],
     ],
 )
-def test_common_flags_stand_before_the_command_or_after_it(arguments: Sequence[str]) -> None:
+def test_common_flags_precede_or_follow_the_subcommand(arguments: Sequence[str]) -> None:
     assert WITH_FLAGS.run(arguments) == Exit.OK
     assert CALLED == [("barnabas thing look", "here")]
 
@@ -57,7 +57,7 @@ def test_a_tool_without_common_flags_has_its_command_first() -> None:
 
 
 @pytest.mark.parametrize("tool", [WITH_FLAGS, WITHOUT])
-def test_a_slip_is_told_with_the_nearest_command(tool: Tool) -> None:
+def test_an_unknown_command_is_reported_with_the_closest_match(tool: Tool) -> None:
     with pytest.raises(
         UsageError, match=r"unknown command lok \(did you mean look\?\); see barnabas thing --help"
     ):
@@ -70,7 +70,7 @@ def test_flags_without_a_command() -> None:
 
 
 @pytest.mark.parametrize("tool", [WITH_FLAGS, WITHOUT])
-def test_help_and_bare(tool: Tool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_no_arguments(tool: Tool, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.run(["--help"]) == Exit.OK
     shown = capsys.readouterr().out
     assert "  look  look around\n  go    go\n" in shown
@@ -79,7 +79,7 @@ def test_help_and_bare(tool: Tool, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == shown
 
 
-def test_every_tool_with_commands_comes_this_way() -> None:
+def test_every_tool_with_subcommands_uses_the_framework() -> None:
     found = 0
     for module, _ in COMMANDS.values():
         rows = getattr(importlib.import_module(module), "SUBCOMMANDS", {})

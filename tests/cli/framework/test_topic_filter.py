@@ -1,4 +1,4 @@
-"""Which topics an expression means."""
+"""The topics that an expression matches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barnabas.cli.framework.topic_filter import TopicFilter, matching_topics
         (r"dot\.ted", "dotXted", False),
     ],
 )
-def test_names_match_as_a_whole(expression: str, name: str, allowed: bool) -> None:
+def test_whole_names_must_match(expression: str, name: str, allowed: bool) -> None:
     assert TopicFilter(expression).allows(name) is allowed
 
 

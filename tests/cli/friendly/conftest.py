@@ -1,8 +1,8 @@
-"""A broker for the friendly commands: ours, in a process of its own, or whichever
+"""A broker for the friendly commands: barnabas in a separate process, or the one that
 `BARNABAS_FRIENDLY_BOOTSTRAP` names.
 
-`make verify` runs the same tests against Apache Kafka that way; those that look at the process itself are
-left out.
+`make verify` uses this to run the same tests against Apache Kafka; those that inspect the process itself are
+excluded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
 from tools.raw_broker import BrokerProcess
 
-# Rules hold for what they name; everything else is allowed, so that one broker serves all tests.
+# ACLs apply to the resources they name; everything else is allowed, so that one broker serves all tests.
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -53,7 +53,7 @@ def _is_default(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """A name that nobody has used."""
+    """A unique name."""
 
     def name() -> str:
         return f"{request.node.originalname.replace('test_', '')[:40]}-{os.getpid()}-{next(_numbers)}"

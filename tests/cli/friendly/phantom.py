@@ -1,4 +1,4 @@
-"""A broker that is registered and does nothing else: what a cluster looks like whose other broker is gone."""
+"""A broker that is registered and does nothing else: simulates a cluster whose other broker has failed."""
 
 from __future__ import annotations
 

@@ -16,17 +16,17 @@ import pytest
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
 from barnabas.client.sync import Consumer
-from tests.cli.conftest import Call, Ended
+from tests.cli.conftest import Call, CommandResult
 from tools.raw_broker import BrokerProcess
 
 PATIENCE_S = 120
 
 
 @pytest.fixture
-def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """Run a command with something at its stdin."""
+def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandResult]:
+    """Run a command with input on stdin."""
 
-    def call(text: str | bytes, *arguments: str) -> Ended:
+    def call(text: str | bytes, *arguments: str) -> CommandResult:
         data = text.encode() if isinstance(text, str) else text
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         return barnabas(*arguments)
@@ -34,15 +34,15 @@ def feed(barnabas: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended
     return call
 
 
-def rows(ended: Ended) -> list[dict[str, object]]:
-    assert ended.code == Exit.OK, ended.err
-    return [json.loads(line) for line in ended.out.splitlines()]
+def rows(result: CommandResult) -> list[dict[str, object]]:
+    assert result.code == Exit.OK, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
 
 
 # Topics -----------------------------------------------------------------------------------------------------
 
 
-def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
+def test_the_lifecycle_of_a_topic(barnabas: Call, topic: str) -> None:
     (made,) = rows(barnabas("topic", "create", topic, "-p", "2", "-c", "retention.ms=1000", "-o", "jsonl"))
     assert (made["topic"], made["partitions"], made["replicas"]) == (topic, 2, 1)
     again = barnabas("topic", "create", topic)
@@ -85,17 +85,17 @@ def test_the_life_of_a_topic(barnabas: Call, topic: str) -> None:
         ("group", "reset", "g", "--to", "latest", "--yes", "-t"),
     ],
 )
-def test_a_topic_that_is_not_there(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
-    ended = barnabas(*arguments, topic)
-    assert (ended.code, ended.err.count("\n"), ended.out) == (Exit.NOT_FOUND, 1, "")
-    assert f"there is no topic {topic}; see barnabas topic list" in ended.err
+def test_a_missing_topic(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
+    result = barnabas(*arguments, topic)
+    assert (result.code, result.err.count("\n"), result.out) == (Exit.NOT_FOUND, 1, "")
+    assert f"there is no topic {topic}; see barnabas topic list" in result.err
 
 
 @pytest.mark.parametrize("arguments", [("show",), ("delete", "--yes")])
-def test_a_group_that_is_not_there(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
-    ended = barnabas("group", *arguments, topic)
-    assert ended.code == Exit.NOT_FOUND
-    assert f"there is no group {topic}; see barnabas group list" in ended.err
+def test_a_missing_group(barnabas: Call, topic: str, arguments: tuple[str, ...]) -> None:
+    result = barnabas("group", *arguments, topic)
+    assert result.code == Exit.NOT_FOUND
+    assert f"there is no group {topic}; see barnabas group list" in result.err
 
 
 def test_a_topic_that_could_be_created_is_not(barnabas: Call, topic: str) -> None:
@@ -103,7 +103,7 @@ def test_a_topic_that_could_be_created_is_not(barnabas: Call, topic: str) -> Non
     assert barnabas("topic", "show", topic).code == Exit.NOT_FOUND
 
 
-def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
+def test_destructive_commands_require_confirmation(barnabas: Call, topic: str) -> None:
     barnabas("topic", "create", topic)
     for arguments in (("delete", topic), ("empty", topic)):
         refused = barnabas("topic", *arguments)
@@ -118,7 +118,7 @@ def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("topic",), "usage: barnabas topic COMMAND"),
         (("topic", "shwo", "x"), "unknown command shwo (did you mean show?)"),
@@ -139,37 +139,37 @@ def test_what_destroys_wants_a_yes(barnabas: Call, topic: str) -> None:
         (("produce",), "the following arguments are required: TOPIC;"),
         (("produce", "x", "-p", "-1"), "-p/--partition: '-1' is not a whole number from 0 to"),
         (("group", "reset", "g", "--by", "9" * 20), "is not a whole number"),
-        (("top", "--every", "0s"), "a rate needs some time"),
+        (("top", "--every", "0s"), "--every must be positive"),
         (("completion", "fish"), "invalid choice: 'fish'"),
     ],
 )
-def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], said: str) -> None:
-    ended = barnabas(*arguments)
-    assert ended.code == Exit.USAGE
-    assert said in ended.err
-    assert not ended.out
+def test_wrong_command_lines(barnabas: Call, arguments: tuple[str, ...], message: str) -> None:
+    result = barnabas(*arguments)
+    assert result.code == Exit.USAGE
+    assert message in result.err
+    assert not result.out
 
 
 @pytest.mark.parametrize(
     "arguments",
     [("topic", "list"), ("consume", "x"), ("group", "list"), ("explain", "g"), ("top",), ("produce", "x")],
 )
-def test_a_cluster_that_does_not_answer(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_respond(barnabas: Call, arguments: tuple[str, ...], tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
     config.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n", "utf-8")
-    ended = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
-    assert ended.code == Exit.UNREACHABLE
-    assert ended.err.count("\n") == 1
-    assert "127.0.0.1:1" in ended.err
+    result = barnabas(*arguments, "-b", "127.0.0.1:1", "--command-config", str(config))
+    assert result.code == Exit.UNREACHABLE
+    assert result.err.count("\n") == 1
+    assert "127.0.0.1:1" in result.err
 
 
 # Records ----------------------------------------------------------------------------------------------------
 
 
-def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended], topic: str) -> None:
+def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., CommandResult], topic: str) -> None:
     sent = feed("a:1\nb:2\nc\n", "produce", topic)
     assert sent.code == Exit.NOT_FOUND
-    assert "--create makes it" in sent.err
+    assert "give --create" in sent.err
     wrong = feed("a:1\nc\n", "produce", topic, "--create", "-s", ":")
     assert (wrong.code, "no ':' in the line 'c'" in wrong.err) == (Exit.FAILED, True)
     (place,) = rows(feed("b:2\n", "produce", topic, "-s", ":", "-H", "h=x", "-o", "jsonl"))
@@ -186,9 +186,9 @@ def test_lines_go_there_and_come_back(barnabas: Call, feed: Callable[..., Ended]
     assert barnabas("tail", topic, "-n", "1", "--no-follow", "-o", "name").out == f"{topic}-0@1\n"
 
 
-def test_what_consume_prints_produce_takes_unchanged(
+def test_produce_reads_the_output_of_consume_unchanged(
     barnabas: Call,
-    feed: Callable[..., Ended],
+    feed: Callable[..., CommandResult],
     topic: str,
     fresh_name: Callable[[], str],
     bootstrap: str,
@@ -204,60 +204,60 @@ def test_what_consume_prints_produce_takes_unchanged(
     copy = fresh_name()
     copied = feed(printed, "produce", copy, "--create")
     assert copied.code == Exit.OK
-    assert "-i lines sends them as values" in copied.err
+    assert "-i lines to send them as values" in copied.err
     again = barnabas("consume", copy, "-o", "jsonl").out
     assert again == printed.replace(topic, copy)
-    # Each to the topic that it names.
+    # Each record goes to the topic that it names.
     assert feed(printed, "produce", "-").code == Exit.OK
     assert len(barnabas("consume", topic, "-o", "jsonl").out.splitlines()) == 6
-    # And as plain lines, if that is wanted.
+    # And as plain lines, if requested.
     assert feed(printed, "produce", copy, "-i", "lines").code == Exit.OK
     last = rows(barnabas("consume", copy, "--from", "5", "-o", "jsonl"))
     assert last[0]["value"] == printed.splitlines()[-1]
     broken = feed('{"value": "x"}\n{"valeu": "x"}\n', "produce", copy, "-i", "jsonl")
     assert broken.code == Exit.FAILED
-    assert "line 2: a record has no field valeu" in broken.err
+    assert "line 2: unknown field valeu" in broken.err
 
 
-def test_a_record_that_is_refused_is_no_success(
-    barnabas: Call, feed: Callable[..., Ended], topic: str
+def test_a_refused_record_is_a_failure(
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str
 ) -> None:
     assert barnabas("topic", "create", topic, "-c", "max.message.bytes=1000").code == Exit.OK
-    ended = feed("small\n" + "x" * 2_000 + "\n", "produce", topic, "-o", "jsonl")
-    assert ended.code == Exit.FAILED
-    assert "records were not written" in ended.err
-    assert "Traceback" not in ended.err
+    result = feed("small\n" + "x" * 2_000 + "\n", "produce", topic, "-o", "jsonl")
+    assert result.code == Exit.FAILED
+    assert "records were not written" in result.err
+    assert "Traceback" not in result.err
 
 
-def test_a_stream_is_followed_until_somebody_interrupts(
-    bootstrap: str, topic: str, feed: Callable[..., Ended]
+def test_a_stream_is_followed_until_it_is_interrupted(
+    bootstrap: str, topic: str, feed: Callable[..., CommandResult]
 ) -> None:
     feed("1\n2\n", "produce", topic, "--create")
     command = [sys.executable, "-m", "barnabas", "tail", topic, "-n", "1", "--value-only", "-b", bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tail:
         assert tail.stdout is not None
-        # What never comes must not hold the tests.
+        # A record that never arrives must not block the tests.
         watch = threading.Timer(PATIENCE_S, tail.kill)
         watch.start()
         assert tail.stdout.readline() == "2\n"
         feed("3\n", "produce", topic)
         assert tail.stdout.readline() == "3\n"
         tail.send_signal(2)
-        _, told = tail.communicate(timeout=PATIENCE_S)
+        _, errors = tail.communicate(timeout=PATIENCE_S)
         watch.cancel()
-    assert (tail.returncode, told) == (Exit.INTERRUPTED, "")
+    assert (tail.returncode, errors) == (Exit.INTERRUPTED, "")
 
 
 @pytest.mark.parametrize("flags", [("-p", "5"), ("--keep-partitions",)])
-def test_a_partition_that_is_not_there_is_not_waited_for(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, flags: tuple[str, ...]
+def test_a_missing_partition_is_not_waited_for(
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, flags: tuple[str, ...]
 ) -> None:
     barnabas("topic", "create", topic, "-p", "2")
     records = "".join(json.dumps({"partition": number, "value": "x"}) + "\n" for number in (1, 5))
-    ended = feed(records, "produce", topic, *flags, "-i", "jsonl", "-o", "name")
-    assert ended.code == Exit.NOT_FOUND
-    assert ended.err == f"barnabas produce: {topic} has no partition 5; it has 2, starting at 0\n"
-    assert ended.out == ("" if "-p" in flags else f"{topic}-1\n")
+    result = feed(records, "produce", topic, *flags, "-i", "jsonl", "-o", "name")
+    assert result.code == Exit.NOT_FOUND
+    assert result.err == f"barnabas produce: {topic} has no partition 5; it has 2, starting at 0\n"
+    assert result.out == ("" if "-p" in flags else f"{topic}-1\n")
 
 
 # Groups -----------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_a_partition_that_is_not_there_is_not_waited_for(
 
 @pytest.mark.trap
 def test_the_lag_of_a_group_counts_no_deleted_records(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
 ) -> None:
     """Trap 23: lag is max(HW − max(committed, log start), 0)."""
     feed("1\n2\n3\n4\n5\n", "produce", topic, "--create")
@@ -277,14 +277,16 @@ def test_the_lag_of_a_group_counts_no_deleted_records(
     assert listed["lag"] == 1
 
 
-def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: str, group: str) -> None:
+def test_the_lifecycle_of_a_group(
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
+) -> None:
     feed("1\n2\n3\n", "produce", topic, "--create")
     assert barnabas("consume", topic, "-g", group, "-n", "2", "--value-only").code == Exit.OK
     (shown,) = rows(barnabas("group", "show", group, "-o", "jsonl"))
     assert (shown["committed"], shown["end"], shown["lag"], shown["client"]) == (2, 3, 1, None)
     (listed,) = rows(barnabas("group", "list", group, "-o", "jsonl"))
     assert (listed["state"], listed["type"], listed["members"], listed["lag"]) == ("Empty", "Classic", 0, 1)
-    # It goes on where it was.
+    # It continues at its committed offset.
     assert barnabas("consume", topic, "-g", group, "-o", "name").out == f"{topic}-0@2\n"
     planned = barnabas("group", "reset", group, "--to", "earliest", "--dry-run")
     assert planned.code == Exit.OK
@@ -297,7 +299,7 @@ def test_the_life_of_a_group(barnabas: Call, feed: Callable[..., Ended], topic: 
 
 
 def test_a_group_with_members_is_not_moved(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str, bootstrap: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str, bootstrap: str
 ) -> None:
     feed("1\n", "produce", topic, "--create")
     with Consumer(bootstrap_servers=bootstrap, group_id=group, client_id="busy") as consumer:
@@ -317,7 +319,7 @@ def test_a_group_with_members_is_not_moved(
 
 
 def test_top_shows_topics_and_groups(
-    barnabas: Call, feed: Callable[..., Ended], topic: str, group: str
+    barnabas: Call, feed: Callable[..., CommandResult], topic: str, group: str
 ) -> None:
     feed("1\n2\n", "produce", topic, "--create")
     barnabas("consume", topic, "-g", group, "-n", "1", "--value-only")
@@ -332,7 +334,7 @@ def test_top_shows_topics_and_groups(
 
 
 def test_segments(
-    barnabas: Call, feed: Callable[..., Ended], broker: BrokerProcess, topic: str, tmp_path: Path
+    barnabas: Call, feed: Callable[..., CommandResult], broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
     feed("a:1\nb:2\n", "produce", topic, "--create", "-s", ":", "--compression", "gzip")
     folder = broker.folder / "data" / "data" / f"{topic}-0"
@@ -354,43 +356,43 @@ def test_segments(
     data[-1] ^= 1
     damaged.write_bytes(data + b"\x00" * 5)
     for command in (("segment", "batches", str(damaged)), ("segment", "list", str(tmp_path))):
-        ended = barnabas(*command)
-        assert ended.code == Exit.FAILED
-        assert "2 faults found" in ended.err
+        result = barnabas(*command)
+        assert result.code == Exit.FAILED
+        assert "2 faults found" in result.err
     cut = tmp_path / "cut.log"
     cut.write_bytes(Path(file).read_bytes() + b"no batch")
-    ended = barnabas("segment", "records", str(cut), "-o", "jsonl")
-    assert (ended.code, ended.out.count("\n")) == (Exit.FAILED, 2)
-    assert "8 bytes at the end are not a complete batch" in ended.err
+    result = barnabas("segment", "records", str(cut), "-o", "jsonl")
+    assert (result.code, result.out.count("\n")) == (Exit.FAILED, 2)
+    assert "8 bytes at the end are not a complete batch" in result.err
     assert barnabas("segment", "list", str(tmp_path / "nowhere")).code == Exit.NOT_FOUND
 
 
-def test_the_doctor_looks_at_a_cluster(barnabas: Call, bootstrap: str, tmp_path: Path) -> None:
-    ended = barnabas("doctor", "--folder", str(tmp_path), "-o", "jsonl")
-    found = {row["check"]: row for row in map(json.loads, ended.out.splitlines())}
+def test_the_doctor_checks_a_cluster(barnabas: Call, bootstrap: str, tmp_path: Path) -> None:
+    result = barnabas("doctor", "--folder", str(tmp_path), "-o", "jsonl")
+    found = {row["check"]: row for row in map(json.loads, result.out.splitlines())}
     assert bootstrap in str(found["cluster"]["found"])
     assert found["cluster"]["state"] == found["log directories"]["state"] == "ok"
     assert {"leaders", "replicas", "groups"} <= found.keys()
 
 
-def test_the_doctor_says_that_a_cluster_does_not_answer(barnabas: Call, tmp_path: Path) -> None:
+def test_the_doctor_reports_an_unreachable_cluster(barnabas: Call, tmp_path: Path) -> None:
     config = tmp_path / "quick.properties"
     config.write_text("default.api.timeout.ms=500\n", "utf-8")
-    ended = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
-    assert ended.code == Exit.FAILED
-    last = json.loads(ended.out.splitlines()[-1])
+    result = barnabas("doctor", "-b", "127.0.0.1:1", "--command-config", str(config), "-o", "jsonl")
+    assert result.code == Exit.FAILED
+    last = json.loads(result.out.splitlines()[-1])
     assert (last["check"], last["state"]) == ("cluster", "broken")
     assert "barnabas dev" in last["advice"]
 
 
-def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., Ended]) -> None:
+def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., CommandResult]) -> None:
     feed("1\n", "produce", topic, "--create")
     barnabas("consume", topic, "-g", group, "--value-only")
 
     def offers(*words: str) -> list[str]:
-        ended = barnabas("completion", "reply", "--", *words)
-        assert (ended.code, ended.err) == (Exit.OK, "")
-        return ended.out.splitlines()
+        result = barnabas("completion", "reply", "--", *words)
+        assert (result.code, result.err) == (Exit.OK, "")
+        return result.out.splitlines()
 
     assert offers("explai") == ["explain"]
     assert offers("topic", "cre") == ["create"]
@@ -401,34 +403,36 @@ def test_completion(barnabas: Call, topic: str, group: str, feed: Callable[..., 
     assert group in offers("explain", group[:5])
     assert group in offers("consume", topic, "--group", "")
     assert topic in offers("topics", "--describe", "--topic", "")
-    # As bash cuts words at colons and equals signs.
+    # bash splits words at colons and equals signs.
     host, port = os.environ[BOOTSTRAP_VARIABLE].split(":")
     assert topic in offers("tail", "-b", host, ":", port, topic[:5])
     assert topic in offers("topics", "--topic", "=", topic[:5])
     assert topic in offers("topics", "--topic", "=")
-    # Somebody is at the keyboard: what goes wrong is not told.
+    # Errors are not printed during completion.
     assert offers("nothing", "") == offers("topic", "create", "") == []
 
 
-def test_the_script_for_bash_asks_for_what_is_typed(
-    barnabas: Call, bootstrap: str, topic: str, feed: Callable[..., Ended]
+def test_the_bash_script_passes_the_typed_words(
+    barnabas: Call, bootstrap: str, topic: str, feed: Callable[..., CommandResult]
 ) -> None:
     feed("1\n", "produce", topic, "--create")
     script = barnabas("completion", "bash").out
     typed = f'COMP_WORDS=(barnabas tail "{topic[:-1]}"); COMP_CWORD=2; _barnabas 2>/dev/null'
     show = 'printf "%s\\n" "${COMPREPLY[@]}"'
     stand_in = f'barnabas() {{ "{sys.executable}" -m barnabas "$@"; }}'
-    ended = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", f"{script}\n{stand_in}\n{typed}\n{show}"],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
-    assert topic in ended.stdout.splitlines(), ended.stderr
+    assert topic in result.stdout.splitlines(), result.stderr
 
 
-def test_where_the_cluster_is(barnabas: Call, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_bootstrap_server(
+    barnabas: Call, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a flag and without the variable: the broker that runs on this machine."""
     monkeypatch.delenv(BOOTSTRAP_VARIABLE)
     monkeypatch.setenv("BARNABAS_STATE", str(broker.folder / "state"))

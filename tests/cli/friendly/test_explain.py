@@ -1,4 +1,4 @@
-"""Ten consumers that are stuck, each for another reason, and what `barnabas explain` says of them."""
+"""Ten consumers that are stuck for different reasons, and the diagnoses of `barnabas explain`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def send(bootstrap: str, topic: str) -> Callable[..., None]:
 
 @pytest.fixture
 def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]:
-    """What `explain` says, the deepest cause first."""
+    """The causes that `explain` finds, the deepest cause first."""
 
     def explain(*options: str) -> list[dict[str, object]]:
-        ended = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
-        assert ended.code == Exit.OK, ended.err
-        found: list[dict[str, object]] = json.loads(ended.out)
+        result = barnabas("explain", group, "-o", "json", "--watch", WATCH, *options)
+        assert result.code == Exit.OK, result.err
+        found: list[dict[str, object]] = json.loads(result.out)
         return found
 
     return explain
@@ -54,7 +54,7 @@ def causes(barnabas: Call, group: str) -> Callable[..., list[dict[str, object]]]
 
 @contextmanager
 def member(bootstrap: str, topic: str, group: str, **options: Any) -> Iterator[Consumer]:
-    """A consumer that has its partitions, as far as there are any for it."""
+    """A consumer with its assigned partitions, if there are any."""
     settings = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
     with Consumer(bootstrap_servers=bootstrap, group_id=group, **settings) as consumer:
         consumer.subscribe([topic])
@@ -122,7 +122,7 @@ def test_rebalancing(
     with member(bootstrap, topic, group) as slow:
         until_assigned(slow)
         with member(bootstrap, topic, group) as second:
-            # The first one works on its record, and does not hear that it has to join again.
+            # The first one processes its record, and does not notice that it has to rejoin.
             second.poll(timeout_ms=500)
             found = causes("--topic", topic)
             assert found[0]["cause"] == "rebalancing"
@@ -233,13 +233,13 @@ def test_denied(
     found = causes()
     assert found[0]["cause"] == "denied"
     assert found[0]["summary"] == f"User:you may not READ the topic {topic}"
-    # And of others, whose permissions the rules tell.
+    # And of other principals, whose permissions the ACLs define.
     denied = {each["summary"]: str(each["evidence"]) for each in causes("--principal", "User:bob")}
     assert "none allows it" in denied[f"User:bob may not READ the topic {topic}"]
     assert "no ACL covers it" in denied[f"User:bob may not READ the group {group}"]
     admin.create_acls([AclBinding(ResourceType.GROUP, group, "User:alice", Operation.READ)]).raise_first()
-    ended = barnabas("explain", group, "--principal", "User:alice")
-    assert (ended.code, ended.err.count("\n")) == (Exit.DENIED, 1)
+    result = barnabas("explain", group, "--principal", "User:alice")
+    assert (result.code, result.err.count("\n")) == (Exit.DENIED, 1)
     describe = AclBinding(ResourceType.GROUP, group, "User:ANONYMOUS", Operation.DESCRIBE)
     admin.create_acls([describe]).raise_first()
     assert "denied" not in [each["cause"] for each in causes("--principal", "User:alice")]
@@ -257,7 +257,7 @@ def test_an_undecodable_record(
         until_assigned(consumer)
         consumer.commit({TopicPartition(topic, 0): 2})
         found = one(causes())
-        # Nobody says that values are JSON, if nobody has to decode them.
+        # The format of the values is not reported if no value has to be decoded.
         assert one(causes("--value", "bytes"))["cause"] == "paused"
     assert found["cause"] == "undecodable record"
     assert found["summary"] == f"{topic}-0: the next record, at offset 2, cannot be decoded"
@@ -285,7 +285,7 @@ def test_reset_to_latest_on_an_old_topic(
     assert "auto.offset.reset=latest" in str(found["evidence"])
 
 
-# What is not stuck, or not there
+# Groups that are not stuck, or do not exist
 # ------------------------------------------------------------------------------
 
 
@@ -304,7 +304,7 @@ def test_caught_up_and_behind(
     assert (found["cause"], found["is_stuck"]) == ("caught up", False)
 
 
-def test_nobody_and_nothing(
+def test_no_cluster_and_no_topic(
     barnabas: Call,
     group: str,
     topic: str,
@@ -320,10 +320,10 @@ def test_nobody_and_nothing(
     assert "1 records wait to be read" in str(found["evidence"])
 
 
-def test_the_table_tells_it_to_a_person(barnabas: Call, group: str) -> None:
-    ended = barnabas("explain", group)
-    assert ended.code == Exit.OK
-    assert ended.out.splitlines()[:4] == [
+def test_the_table_is_readable(barnabas: Call, group: str) -> None:
+    result = barnabas("explain", group)
+    assert result.code == Exit.OK
+    assert result.out.splitlines()[:4] == [
         f"group {group}: not there, 0 members, 0 partitions",
         "",
         f"NO GROUP  there is no group {group}",
@@ -332,6 +332,6 @@ def test_the_table_tells_it_to_a_person(barnabas: Call, group: str) -> None:
 
 
 def test_a_wrong_duration_is_a_wrong_command_line(barnabas: Call, group: str) -> None:
-    ended = barnabas("explain", group, "--watch", "soon")
-    assert ended.code == Exit.USAGE
-    assert "'soon' is not a duration: write 500ms" in ended.err
+    result = barnabas("explain", group, "--watch", "soon")
+    assert result.code == Exit.USAGE
+    assert "'soon' is not a duration: write 500ms" in result.err

@@ -1,4 +1,4 @@
-"""Six formats, times and places, progress, and records as JSON."""
+"""Six formats, times and positions, progress, and records as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def printed(output: str, rows: list[dict[str, object]] = ROWS) -> str:
     return stream.getvalue()
 
 
-def test_a_table_aligns_and_cuts() -> None:
+def test_a_table_aligns_and_truncates() -> None:
     lines = printed("table").splitlines()
     assert lines[0].split() == ["NAME", "SIZE", "TAGS"]
     assert lines[1].split() == ["a", "1", "x,y"]
@@ -57,7 +57,7 @@ def test_wide_shows_all_and_breaks_no_line() -> None:
     assert "long" * 30 in lines[2]
 
 
-def test_machines_get_everything() -> None:
+def test_machine_formats_have_all_fields() -> None:
     assert json.loads(printed("json")) == ROWS
     assert [json.loads(line) for line in printed("jsonl").splitlines()] == ROWS
     assert printed("name").splitlines() == ["a", "long" * 30]
@@ -84,7 +84,7 @@ def test_yaml() -> None:
     assert yaml_item("word") == "- word\n"
 
 
-def test_rows_of_an_endless_command_come_at_once() -> None:
+def test_rows_of_an_endless_command_are_printed_at_once() -> None:
     stream = io.StringIO()
     printer = Printer("table", COLUMNS, name="name", stream=stream, is_endless=True)
     printer.row(ROWS[0])
@@ -119,7 +119,7 @@ def test_times(text: str, at_ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-30", "-30x", "30m", "2023-13-01", "99999999999999"])
-def test_what_is_no_time_is_told_with_examples(text: str) -> None:
+def test_an_invalid_time_is_reported_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="write now, -30m"):
         parse_time_ms(text, NOW_MS)
 
@@ -134,18 +134,18 @@ def test_what_is_no_time_is_told_with_examples(text: str) -> None:
         ("-5m", AtTime(NOW_MS - 300_000)),
     ],
 )
-def test_places(text: str, place: object) -> None:
+def test_positions(text: str, place: object) -> None:
     assert parse_position(text, NOW_MS) == place
 
 
-def test_what_is_no_place_is_told() -> None:
+def test_an_invalid_position_is_reported() -> None:
     with pytest.raises(ValueError, match="'somewhere' is not a position in a log: write earliest, latest"):
         parse_position("somewhere", NOW_MS)
 
 
 def test_durations_and_how_they_are_shown() -> None:
     assert parse_duration_ms("1h30m") == 5_400_000
-    with pytest.raises(ValueError, match="no duration"):
+    with pytest.raises(ValueError, match="not a duration"):
         parse_duration_ms("5")
     assert [show_age(one) for one in (12, 5_000, 3_723_000)] == ["12 ms", "5 s", "1 h 2 min"]
     assert show_time(NOW_MS) == "2023-11-14T22:13:20.000Z"
@@ -181,7 +181,7 @@ def test_a_bar_and_a_count() -> None:
         progress.add(5)
         progress.add(1)
         assert progress.line().startswith("reading ██████████████████░░░░░░░░░░░░  60%  6 of 10  6 records/s")
-    # The second came too soon after the first to be shown; at the end the line is wiped.
+    # The second update came too soon after the first to be shown; at the end the line is erased.
     assert stream.getvalue().count("reading") == 1
     assert stream.getvalue().endswith("\r\x1b[K")
     with Progress("sending", unit="bytes", stream=stream, clock=clock) as progress:
@@ -206,7 +206,7 @@ def test_records_come_back_as_they_were(value: bytes | None) -> None:
 @pytest.mark.parametrize(
     "line", [b"{}", b'{"value": 1}', b'{"offset": 1, "value": 1, "price": 2}', b"[1]", b"x"]
 )
-def test_what_is_somebodys_own_json_is_left_alone(line: bytes) -> None:
+def test_arbitrary_json_is_left_alone(line: bytes) -> None:
     assert not envelope.is_record_line(line)
 
 
@@ -215,16 +215,16 @@ def test_json_values_of_programs_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"[]", "a record is a JSON object"),
-        (b'{"valeu": 1}', "a record has no field valeu"),
-        (b'{"value": "x", "partition": "0"}', "partition is a int"),
+        (b'{"valeu": 1}', "unknown field valeu"),
+        (b'{"value": "x", "partition": "0"}', "partition must be a int"),
         (b'{"value_base64": "???"}', "value_base64: "),
         (b'{"value": 1, "headers": {}}', "headers are a list"),
         (b"{", "Expecting property name"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_told(line: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_malformed_record_is_reported(line: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         envelope.parse(line)

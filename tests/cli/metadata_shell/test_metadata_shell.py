@@ -1,4 +1,4 @@
-"""metadata-shell beside Apache Kafka's own, command by command, and what only ours does."""
+"""metadata-shell compared with Apache Kafka's, command by command, and the differences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TREES = {
     "3.9-log": f"kraft-3.9.1/data/{METADATA}/{FIRST}",
     "dynamic-quorum-log": f"kraft-4.1.0-dynamic-quorum/controller-101/{METADATA}/{FIRST}",
 }
-# The version of the tool itself is another one here.
+# The version of the tool itself differs.
 LOCAL = "local:\n"
 
 
@@ -51,18 +51,16 @@ def log(golden: Path) -> str:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_the_tree_is_that_of_apache_kafka(
-    barnabas: Call, golden: Path, data: Path, name: Any
-) -> None:  # M-C9
-    ended = barnabas("metadata-shell", "--snapshot", str(golden / TREES[name]), "tree", "/")
+def test_the_tree_matches_apache_kafkas(barnabas: Call, golden: Path, data: Path, name: Any) -> None:  # M-C9
+    result = barnabas("metadata-shell", "--snapshot", str(golden / TREES[name]), "tree", "/")
     recorded = (data / "cli" / "metadata-shell" / f"{name}.txt").read_text("utf-8")
-    assert ended.code == 0
-    assert ended.out.partition(LOCAL)[0] == recorded.partition(LOCAL)[0]
-    assert ended.out.partition(LOCAL)[1]
+    assert result.code == 0
+    assert result.out.partition(LOCAL)[0] == recorded.partition(LOCAL)[0]
+    assert result.out.partition(LOCAL)[1]
 
 
-def test_a_session_is_that_of_apache_kafka(data: Path, log: str) -> None:  # M-C9
-    """What is typed and what is answered, without help and man, whose words are ours."""
+def test_a_session_matches_apache_kafkas(data: Path, log: str) -> None:  # M-C9
+    """Input and output, without help and man, whose text differs."""
     recorded = (data / "cli" / "metadata-shell" / "session.txt").read_text("utf-8")
     lines = [line.removeprefix(">> ") for line in recorded.splitlines() if line.startswith(">> ")]
     code, both, _ = run_ours(["metadata-shell", "-s", log], "".join(f"{one}\n" for one in lines).encode())
@@ -97,15 +95,15 @@ def test_help_and_man_name_every_command(log: str) -> None:
         (["cat"], Exit.USAGE, "too few arguments"),
     ],
 )
-def test_what_is_not_there_ends_with_another_code_than_0(
+def test_a_missing_path_has_a_nonzero_exit_code(
     barnabas: Call, log: str, words: list[str], code: Any, line: str
 ) -> None:
     """Trap 24: exit code 0 on failure; Apache Kafka's shell has it."""
-    ended = barnabas("metadata-shell", "--snapshot", log, *words)
-    assert (ended.code, ended.out, ended.err) == (code, "", f"{line}\n")
+    result = barnabas("metadata-shell", "--snapshot", log, *words)
+    assert (result.code, result.out, result.err) == (code, "", f"{line}\n")
 
 
-def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_batch(
+def test_a_file_that_is_being_written_is_read_up_to_its_last_complete_batch(
     golden: Path, tmp_path: Path
 ) -> None:  # M-C9
     whole = (golden / TREES["4.1-log"]).read_bytes()
@@ -115,19 +113,17 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_batch(
     assert 0 < image.offset < load(FolderDisk(), str(golden / TREES["4.1-log"])).offset
 
 
-def test_a_log_without_its_beginning_sends_to_the_snapshot(
-    barnabas: Call, golden: Path, tmp_path: Path
-) -> None:
+def test_a_log_without_its_start_refers_to_the_snapshot(barnabas: Call, golden: Path, tmp_path: Path) -> None:
     data = (golden / TREES["4.1-log"]).read_bytes()
     middle = tmp_path / "00000000000000000100.log"
     position = 0
     while int.from_bytes(data[position : position + 8], "big") < 100:
         position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
     middle.write_bytes(data[position:])
-    ended = barnabas("metadata-shell", "-s", str(middle), "ls", "/")
-    assert ended.code == 1
-    assert "try the .checkpoint beside it" in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas("metadata-shell", "-s", str(middle), "ls", "/")
+    assert result.code == 1
+    assert "use the .checkpoint next to it" in result.err
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -137,15 +133,15 @@ def test_a_log_without_its_beginning_sends_to_the_snapshot(
         (b"\0" * 61, Exit.FAILED, "smaller than minimum record overhead"),
     ],
 )
-def test_a_file_that_is_none_of_metadata_is_refused_in_one_line(
+def test_a_file_without_metadata_is_refused_in_one_line(
     barnabas: Call, tmp_path: Path, content: Any, code: Any, words: str
 ) -> None:
     path = tmp_path / FIRST
     path.write_bytes(content)
-    ended = barnabas("metadata-shell", "--snapshot", str(path), "ls")
-    assert ended.code == code
-    assert words in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas("metadata-shell", "--snapshot", str(path), "ls")
+    assert result.code == code
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_records_of_another_topic_and_damage_are_refused(
@@ -154,11 +150,11 @@ def test_records_of_another_topic_and_damage_are_refused(
     damaged = bytearray((golden / TREES["4.1-log"]).read_bytes())
     damaged[70] ^= 1
     (tmp_path / FIRST).write_bytes(damaged)
-    ended = barnabas("metadata-shell", "-s", str(tmp_path / FIRST), "ls")
-    assert (ended.code, "its CRC is wrong" in ended.err) == (1, True)
+    result = barnabas("metadata-shell", "-s", str(tmp_path / FIRST), "ls")
+    assert (result.code, "its CRC is wrong" in result.err) == (1, True)
 
 
-def test_without_anything_the_usage_is_shown_and_a_snapshot_is_needed(barnabas: Call) -> None:
+def test_without_arguments_the_usage_is_printed_and_a_snapshot_is_required(barnabas: Call) -> None:
     assert barnabas("metadata-shell").code == Exit.USAGE
     assert "--snapshot" in barnabas("metadata-shell", "ls").err
     assert barnabas("metadata-shell", "-s", "nowhere.log", "ls").code == Exit.NOT_FOUND
@@ -204,7 +200,7 @@ def test_names_are_set_in_columns_as_wide_as_the_screen_allows() -> None:
     assert list(in_columns(names, 3)) == names
 
 
-def test_quotas_are_named_by_all_they_are_about() -> None:
+def test_quotas_are_named_by_all_their_entities() -> None:
     assert quota_name((("client-id", "a(b)"), ("user", None))) == "clientId(a\\(b\\))_user()"
     assert quota_name((("ip", "1.2.3.4"),)) == "ip(1.2.3.4)"
 
@@ -220,7 +216,7 @@ def test_a_tab_completes_commands_and_paths(golden: Path) -> None:
     assert interactive.candidates(shell, "cat features/meta") == ["features/metadataVersion"]
 
 
-def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(
+def test_an_interrupt_discards_the_line_and_an_open_quote_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = iter([KeyboardInterrupt(), "cat 'a", "pwd", EOFError()])
@@ -238,7 +234,7 @@ def test_interrupting_gives_up_the_line_and_a_quote_that_stays_open_is_told(
     assert captured.err == "No closing quotation\n"
 
 
-def test_history_has_an_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_history_is_bounded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MAX_HISTORY", 2)
     shell = Shell(SMALL, interactive=True)
     for line in ("ls", "pwd", "history"):

@@ -62,7 +62,7 @@ def records(places: Places, topic: str, count: int) -> list[bytes]:
         return found
 
 
-# The producer ---------------------------------------------------------------------------------------------
+# The producer -----------------------------------------------------------------------------------------------
 
 
 def test_random_records_of_a_size(produce: Tool, places: Places, topic: str) -> None:
@@ -88,7 +88,7 @@ def test_numbers_and_metrics(produce: Tool, places: Places, topic: str) -> None:
     assert all("{client-id=perf-producer-client}" in name for name in rows)
 
 
-def test_texts_of_a_file(produce: Tool, places: Places, topic: str, tmp_path: Path) -> None:
+def test_payloads_of_a_file(produce: Tool, places: Places, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "texts"
     file.write_text("one\ntwo\nthree\n\n", "utf-8")
     flags = ("--num-records", "30", "--throughput", "-1", "--payload-file", str(file))
@@ -155,7 +155,7 @@ def test_properties_of_a_file_of_flags_and_of_the_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "said"),
+    ("flags", "code", "message"),
     [
         (["--record-size", "0"], Exit.USAGE, "'0' is not a whole number from 1"),
         (["--record-size", "1", "--payload-monotonic"], Exit.USAGE, "not allowed with argument"),
@@ -166,13 +166,13 @@ def test_properties_of_a_file_of_flags_and_of_the_tool(tmp_path: Path) -> None:
         (["--payload-monotonic", "--transaction-duration-ms", "0"], Exit.USAGE, "'0' is not a whole number"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(flags: list[str], code: Exit, said: str) -> None:
+def test_invalid_measurements_are_refused(flags: list[str], code: Exit, message: str) -> None:
     words = ["producer-perf-test", "--topic", "t", "--num-records", "1", "--producer-props", "a=b", *flags]
     if "--throughput" not in flags:
         words += ["--throughput", "-1"]
-    ended, _, errors = run_ours(words)
-    assert ended == code
-    assert said in errors
+    result, _, errors = run_ours(words)
+    assert result == code
+    assert message in errors
 
 
 def test_records_that_are_not_written_are_a_failure(places: Places, topic: str) -> None:
@@ -183,7 +183,7 @@ def test_records_that_are_not_written_are_a_failure(places: Places, topic: str) 
     assert "Traceback" not in errors
 
 
-# The consumer ---------------------------------------------------------------------------------------------
+# The consumer -----------------------------------------------------------------------------------------------
 
 
 def test_flags_of_the_consumer_become_its_properties(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_reading_with_details_and_metrics(produce: Tool, places: Places, topic: 
     assert errors.startswith("WARNING: Exiting before consuming the expected number of messages")
 
 
-def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_broker_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "PATIENCE_MS", 300)
     words = ["consumer-perf-test", "--messages", "1", "--timeout", "50", "--topic", "nope"]
     code, _, errors = run_ours([*words, "--bootstrap-server", "localhost:1"])
@@ -248,7 +248,7 @@ def test_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parsed.timeout == consumer_perf_test.DEFAULT_TIMEOUT_MS
 
 
-# From end to end ------------------------------------------------------------------------------------------
+# From end to end --------------------------------------------------------------------------------------------
 
 
 def test_latency_with_properties_of_a_file(places: Places, tmp_path: Path) -> None:
@@ -264,34 +264,34 @@ def test_latency_with_properties_of_a_file(places: Places, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("read", "said"),
+    ("read", "message"),
     [([], "poll() timed out"), ([b"b"], "did not match the message sent"), ([b"a", b"b"], "We found [2]")],
 )
-def test_what_comes_must_be_what_was_sent(read: list[object], said: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(said)):
+def test_the_received_record_must_be_the_sent_one(read: list[object], message: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(message)):
         e2e_latency.check(b"a", read)
 
 
-# Reports --------------------------------------------------------------------------------------------------
+# Reports ----------------------------------------------------------------------------------------------------
 
 
-def test_a_window_is_reported_when_it_is_over_and_the_whole_at_the_end(
+def test_a_window_is_reported_when_it_ends_and_the_total_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reports, "MOST_SAMPLES", 2)
+    monkeypatch.setattr(reports, "MAX_SAMPLES", 2)
     statistics = ProduceStatistics(4, 0, 1000)
     assert statistics.record(10, 1 << 20, 500) is None
     line = statistics.record(30, 1 << 20, 1000)
     assert line == "2 records sent, 2.0 records/sec (2.00 MB/sec), 20.0 ms avg latency, 30.0 ms max latency."
     assert statistics.record(2, 0, 1100) is None
-    # Of four records two are sampled: the first and the third.
+    # Two of four records are sampled: the first and the third.
     assert statistics.total(2000) == (
         "3 records sent, 1.5 records/sec (1.00 MB/sec), 14.00 ms avg latency, 30.00 ms max latency, "
         "10 ms 50th, 10 ms 95th, 10 ms 99th, 10 ms 99.9th."
     )
 
 
-def test_nothing_in_no_time_is_no_number() -> None:
+def test_zero_by_zero_is_nan() -> None:
     assert java_number(rate(0, 0), 2) == "NaN"
     assert java_number(rate(1, 0), 2) == "Infinity"
     assert java_number(-rate(1, 0), 2) == "-Infinity"
@@ -300,7 +300,7 @@ def test_nothing_in_no_time_is_no_number() -> None:
     )
 
 
-def test_percentiles_are_places_in_the_order() -> None:
+def test_percentiles_are_nearest_ranks() -> None:
     assert percentiles(list(range(999, -1, -1))) == [500, 950, 990, 999]
     assert percentiles([7]) == [7, 7, 7, 7]
 
@@ -325,8 +325,8 @@ def test_dates_as_java_writes_them(pattern: str, shown: str) -> None:
     assert date_format(pattern, "--date-format")(int(when.timestamp() * 1000)) == shown
 
 
-def test_zones_and_letters_without_a_meaning() -> None:
+def test_zones_and_unknown_letters() -> None:
     for pattern in ("Z", "X", "XX", "XXX"):
         assert re.fullmatch(r"Z|[+-]\d\d(:?\d\d)?", date_format(pattern, "f")(0))
-    with pytest.raises(UsageError, match="the letter b is not known in a date format"):
+    with pytest.raises(UsageError, match="unknown letter b in a date format"):
         date_format("yyyy b", "--date-format")

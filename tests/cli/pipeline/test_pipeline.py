@@ -1,4 +1,4 @@
-"""`barnabas pipeline`, as far as it goes without Spark."""
+"""`barnabas pipeline`, as far as it works without Spark."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pipeline.to_parquet("table", of=parsed, path="{table}")
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    # Nobody answers there, and that must not take long.
-    monkeypatch.setattr(pipeline_status, "ASK_TIMEOUT_MS", 300)
+    # No broker responds there, and that must not take long.
+    monkeypatch.setattr(pipeline_status, "REQUEST_TIMEOUT_MS", 300)
     Path("orders.py").write_text(PIPELINE, "utf-8")
     return "orders.py"
 
 
 def checkpoint_of(sink: str) -> Path:
-    """One batch done, one begun."""
+    """One batch done, one started."""
     claim(Path("checkpoints/orders"), "orders", {"bad": ["lines (orders)"], "table": ["lines (orders)"]})
     folder = Path("checkpoints/orders") / sink
     for name in ("offsets", "commits"):
@@ -69,12 +69,12 @@ def test_a_drawing(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("flowchart LR")
 
 
-def test_status_of_what_does_not_run(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_a_stopped_pipeline(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint_of("bad")
-    nobody = f"bootstrap=127.0.0.1:{free_ports(1)[0]}"
-    assert main(["pipeline", "status", file, "-o", "jsonl", "--set", nobody]) == 0
-    told = capsys.readouterr()
-    bad, table = (json.loads(line) for line in told.out.splitlines())
+    unreachable = f"bootstrap=127.0.0.1:{free_ports(1)[0]}"
+    assert main(["pipeline", "status", file, "-o", "jsonl", "--set", unreachable]) == 0
+    output = capsys.readouterr()
+    bad, table = (json.loads(line) for line in output.out.splitlines())
     assert bad.pop("done").endswith("Z")
     assert bad == {
         "sink": "bad",
@@ -88,12 +88,14 @@ def test_status_of_what_does_not_run(file: str, capsys: pytest.CaptureFixture[st
         "offsets": {"orders": {"0": 7}},
     }
     assert (table["state"], table["batch"], table["lag"]) == ("new", None, None)
-    assert told.err.startswith("barnabas pipeline status: the lag is not known: ")
-    assert main(["pipeline", "status", file, "-o", "wide", "--set", nobody]) == 0
+    assert output.err.startswith("barnabas pipeline status: the lag is unknown: ")
+    assert main(["pipeline", "status", file, "-o", "wide", "--set", unreachable]) == 0
     assert "orders-0:7" in capsys.readouterr().out
 
 
-def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_asks_for_confirmation_and_keeps_the_output(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = checkpoint_of("bad")
     written = Path("tables/orders")
     written.mkdir(parents=True)
@@ -101,9 +103,9 @@ def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.Capture
     assert "no terminal to confirm on" in capsys.readouterr().err
     assert main(["pipeline", "reset", file, "--dry-run"]) == 0
     assert folder.is_dir()
-    told = capsys.readouterr().err
-    assert "remove checkpoints/orders/bad (1 batches done)" in told
-    assert "keep all that was written" in told
+    output = capsys.readouterr().err
+    assert "remove checkpoints/orders/bad (1 batches done)" in output
+    assert "keep the output" in output
     assert main(["pipeline", "reset", file, "--yes", "--only", "bad"]) == 0
     assert not folder.exists()
     assert written.is_dir()
@@ -112,16 +114,16 @@ def test_reset_asks_and_keeps_what_was_written(file: str, capsys: pytest.Capture
     assert capsys.readouterr().err == "orders: there is no checkpoint in checkpoints/orders; nothing to do\n"
 
 
-def test_reset_tells_which_files_are_in_the_way(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_reports_files_that_must_be_moved(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint_of("table")
     (Path("tables/orders") / "_spark_metadata").mkdir(parents=True)
     assert main(["pipeline", "reset", file, "--yes"]) == 0
-    told = capsys.readouterr()
-    assert "then move tables/orders away, or give table another path" in told.out + told.err
-    assert "orders: starts from the beginning once that folder is moved\n" in told.err
+    output = capsys.readouterr()
+    assert "then move tables/orders away, or give table another path" in output.out + output.err
+    assert "orders: starts from the beginning once that folder is moved\n" in output.err
 
 
-def test_reset_leaves_what_belongs_to_others(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_leaves_checkpoints_of_other_pipelines(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     claim(Path("checkpoints/orders"), "bills", {})
     (Path("checkpoints/orders") / "bad").mkdir()
     assert main(["pipeline", "reset", file, "--yes"]) == 1
@@ -129,7 +131,7 @@ def test_reset_leaves_what_belongs_to_others(file: str, capsys: pytest.CaptureFi
         "is the checkpoint of the pipeline bills, not of orders; nothing was done" in capsys.readouterr().err
     )
     assert main(["pipeline", "reset", file, "--yes", "--set", "checkpoint=s3a://bucket/x"]) == 1
-    assert "s3a://bucket/x is not a folder on this machine" in capsys.readouterr().err
+    assert "s3a://bucket/x is not a local folder" in capsys.readouterr().err
 
 
 def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,25 +146,25 @@ def test_a_report_is_written_by_the_pipeline(file: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["graph", "nowhere.py"], 1, "barnabas pipeline graph: nowhere.py: there is no such file"),
         (["graph", "orders.py", "--set", "tabel=x"], 1, "orders has no setting tabel; there is bootstrap, checkpo"),
         (["graph", "orders.py", "--set", "table"], 2, "--set table: give KEY=VALUE"),
-        (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once ends by itself; leave out --every"),
-        (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
+        (["run", "orders.py", "--once", "--every", "1 second"], 2, "--once and --every cannot be combined"),
+        (["run", "orders.py", "--only", "bed"], 2, "orders has no sink bed; it has bad, table"),
         (["run", "orders.py", "--set", "checkpoint=orders.py"], 1, "orders.py is not a writable folder (File"),
-        (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; there is bad, table"),
+        (["reset", "orders.py", "--only", "bed"], 2, "orders has no sink bed; it has bad, table"),
         (["rum", "orders.py"], 2, "unknown command rum (did you mean run?)"),
     ],
 )  # fmt: skip
 def test_wrong_command_lines(
-    file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+    file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     assert main(["pipeline", *arguments]) == code
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
 
 
 class _Terminal(io.StringIO):
@@ -194,14 +196,14 @@ def test_progress_in_a_log_and_on_a_terminal(file: str) -> None:
     first = terminal.getvalue()
     assert first.count("\n") == 3
     assert "LAG" in first
-    # The next block takes the place of the first.
+    # The next table replaces the first.
     view.show(running, is_last=True)  # type: ignore[arg-type]
     assert terminal.getvalue() == first + "\x1b[3F\x1b[J" + first
     view.print("stopped")
     assert terminal.getvalue().endswith("orders: stopped\n")
 
 
-def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_master_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGALRM)
     with pipeline_run._reporting_silent_master("orders", "spark://host:7077"):
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= pipeline_run.MASTER_SILENT_S
@@ -215,8 +217,8 @@ def test_a_master_that_is_silent_is_told_of(capfd: pytest.CaptureFixture[str]) -
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_errors_of_queries_are_told_by_us_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """PySpark would print them as JSON, too."""
+def test_errors_of_queries_are_not_logged_by_pyspark(capsys: pytest.CaptureFixture[str]) -> None:
+    """PySpark would also log them as JSON."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in pipeline_run.QUERY_LOGGERS]

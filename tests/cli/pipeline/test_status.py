@@ -1,4 +1,4 @@
-"""How far a pipeline is, by its checkpoints and a cluster that a test describes."""
+"""The progress of a pipeline, from its checkpoints and a fake cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDGES = {FIRST: (6, 10), SECOND: (3, 5)}
 
 
 class FakeAdmin:
-    """A cluster with one topic, the first records of which are deleted."""
+    """A cluster with one topic whose first records are deleted."""
 
     def __init__(self, **_: Any) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Moves that one broker cannot show: what is asked of a cluster of three, and what is printed."""
+"""Reassignments that need several brokers: the requests to a cluster of three, and the output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MV0, MV1 = TopicPartition("mv", 0), TopicPartition("mv", 1)
 
 
 class Cluster:
-    """An admin client of three brokers with one topic, mv, on 1 and 2."""
+    """An admin client of three brokers with one topic, mv, on brokers 1 and 2."""
 
     def __init__(self, racks: tuple[str | None, ...] = (None, None, None)) -> None:
         self.nodes = [Node(number, "h", 9092, rack) for number, rack in enumerate(racks, 1)]
@@ -100,7 +100,7 @@ def test_active_reassignments_are_listed() -> None:
     )
 
 
-def test_throttles_name_who_sends_and_who_receives(
+def test_throttles_name_senders_and_receivers(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -124,14 +124,14 @@ def test_throttles_name_who_sends_and_who_receives(
     )
 
 
-def test_while_others_move_additional_is_needed(plan: Callable[..., Any]) -> None:
+def test_active_reassignments_require_additional(plan: Callable[..., Any]) -> None:
     cluster: Any = Cluster()
     cluster.moving = {MV1: Reassignment((3, 1, 2), (3,), (2,))}
     with pytest.raises(CommandError, match="there is an existing partition assignment"):
         execute(cluster, plan([part(0, 2, 3)]))
     assert not cluster.asked
     execute(cluster, plan([part(0, 2, 3)], "--additional", "--throttle", "5"))
-    # The moves that were under way are limited, too.
+    # Active reassignments are throttled, too.
     assert cluster.altered["mv"]["leader.replication.throttled.replicas"] == "0:1,0:2,1:1,1:2"
     assert cluster.asked == [({MV0: (2, 3)}, True)]
 
@@ -142,7 +142,7 @@ def test_the_number_of_replicas_may_be_protected(plan: Callable[..., Any]) -> No
     assert cluster.asked == [({MV0: (1, 2, 3)}, False)]
 
 
-def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_error_has_its_line(plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     cluster: Any = Cluster()
     cluster.refusals = {
         MV0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no place"),
@@ -154,7 +154,7 @@ def test_each_refusal_has_its_line(plan: Callable[..., Any], capsys: pytest.Capt
     assert capsys.readouterr().err == "Error reassigning partition(s):\nmv-0: no place\n"
 
 
-def test_a_folder_is_asked_for_until_the_replica_has_arrived(
+def test_a_log_dir_move_is_retried_until_the_replica_exists(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -165,7 +165,7 @@ def test_a_folder_is_asked_for_until_the_replica_has_arrived(
     )
 
 
-def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
+def test_the_wait_is_bounded(plan: Callable[..., Any]) -> None:
     cluster: Any = Cluster()
     cluster.folder_attempts = -1_000_000
     with pytest.raises(
@@ -174,7 +174,7 @@ def test_but_not_for_ever(plan: Callable[..., Any]) -> None:
         execute(cluster, plan([part(0, 3, log_dirs=["/d"])], "--timeout", "0"))
 
 
-def test_moves_are_cancelled_and_throttles_taken_away(
+def test_reassignments_are_cancelled_and_throttles_removed(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -196,7 +196,7 @@ def test_moves_are_cancelled_and_throttles_taken_away(
     )
 
 
-def test_throttles_stay_while_anything_moves(
+def test_throttles_stay_during_reassignments(
     plan: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster()
@@ -220,7 +220,7 @@ def test_throttles_stay_while_anything_moves(
         (ReplicaLogDir("/a", 0, None, -1), "is not being moved from log dir /a to /to."),
     ],
 )
-def test_how_far_the_move_of_a_replica_is(state: Any, line: str) -> None:
+def test_the_progress_of_a_replica_move(state: Any, line: str) -> None:
     assert line in folder_line(TopicPartitionReplica("mv", 0, 2), state, "/to")
 
 
@@ -245,7 +245,7 @@ def test_a_plan_is_proposed_for_the_brokers_that_are_named(
     assert proposed[0] != proposed[1]
 
 
-def test_racks_of_only_some_brokers_are_refused_unless_racks_do_not_count(
+def test_racks_of_only_some_brokers_are_refused_unless_racks_are_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster: Any = Cluster(("r1", "r2", None))

@@ -1,4 +1,4 @@
-"""`barnabas dev` and `barnabas status`: what they say when something is in the way."""
+"""`barnabas dev` and `barnabas status`: their output and errors."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BARNABAS_STATE", str(tmp_path / "state"))
 
 
-def test_a_taken_port_is_told_with_the_option_of_this_command(barnabas: Call) -> None:
+def test_a_port_in_use_is_reported_with_the_option_of_this_command(barnabas: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = barnabas("dev", "--port", str(taken.getsockname()[1]))
-    assert ended.code == Exit.FAILED
-    assert ended.err.endswith("stop it or change --port\n")
+        result = barnabas("dev", "--port", str(taken.getsockname()[1]))
+    assert result.code == Exit.FAILED
+    assert result.err.endswith("stop it or change --port\n")
 
 
-def test_a_taken_port_of_an_override_is_told_with_that_option(barnabas: Call) -> None:
+def test_an_overridden_port_in_use_is_reported_with_that_option(barnabas: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listeners = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]},CONTROLLER://127.0.0.1:0"
-        ended = barnabas("dev", "--override", f"listeners={listeners}")
-    assert ended.code == Exit.FAILED
-    assert ended.err.endswith("stop it or change listeners\n")
+        result = barnabas("dev", "--override", f"listeners={listeners}")
+    assert result.code == Exit.FAILED
+    assert result.err.endswith("stop it or change listeners\n")
 
 
 @pytest.mark.parametrize("command", [("dev",), ("server-start", "server.properties")])
 def test_an_override_without_a_value_is_a_wrong_command_line(
     barnabas: Call, command: tuple[str, ...]
 ) -> None:
-    ended = barnabas(*command, "--override", "log.retention.hours")
-    assert ended.code == Exit.USAGE
-    assert "--override key=value" in ended.err
-    assert ended.err.count("\n") == 1
+    result = barnabas(*command, "--override", "log.retention.hours")
+    assert result.code == Exit.USAGE
+    assert "--override key=value" in result.err
+    assert result.err.count("\n") == 1
 
 
 def server(pid: int, port: int, roles: tuple[str, ...] = ("broker", "controller")) -> ServerInfo:
@@ -71,7 +71,7 @@ def test_the_hint_reaches_this_broker(
     variable: str | None,
     has_flag: bool,
 ) -> None:
-    """With two brokers on a machine the hint of one reached the other."""
+    """With two brokers on a machine the hint of one used to reach the other."""
     own = server(8, port)
     monkeypatch.setattr(running_servers, "running_servers", lambda disk: [*others, own])
     monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
@@ -92,17 +92,17 @@ def test_the_hint_reaches_this_broker(
         ([server(1, 9192, ("controller",))], "localhost:9092"),
     ],
 )
-def test_of_several_brokers_the_one_at_the_usual_port_is_taken(
+def test_of_several_brokers_the_one_at_the_default_port_is_used(
     monkeypatch: pytest.MonkeyPatch, servers: list[ServerInfo], expected: str
 ) -> None:
-    """So that a hint stays right when another broker comes later."""
+    """So that a hint stays correct when another broker starts later."""
     monkeypatch.setattr(running_servers, "running_servers", lambda disk: servers)
     monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
     assert asking.resolve_bootstrap(Namespace(bootstrap_server=None)) == expected
 
 
 @pytest.mark.parametrize(("operations", "is_told"), [(status.all_operations(), False), (0, True)])
-def test_status_says_that_topics_may_be_hidden(
+def test_status_reports_that_topics_may_be_hidden(
     barnabas: Call, monkeypatch: pytest.MonkeyPatch, operations: int, is_told: bool
 ) -> None:
     info = ServerInfo(1, 1, ["broker"], "cluster", 0, {"PLAINTEXT": "127.0.0.1:9092"})

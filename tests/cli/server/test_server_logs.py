@@ -1,4 +1,4 @@
-"""Logs of a server: text or JSON, on stderr or in a file that is set aside when it is long."""
+"""Logs of a server: text or JSON, on stderr or in a rotated file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_a_line_of_text(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     with logging_to(str(path), "text"):
         logger.info("node %d has stopped", 1)
-        logger.debug("nobody reads this")
+        logger.debug("not logged")
     line = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO barnabas\.test: node 1 has stopped\n"
     assert re.fullmatch(line, path.read_text("utf-8"))
 
 
-def test_an_object_a_line_with_the_traceback_of_a_fault(tmp_path: Path) -> None:
+def test_one_object_per_line_with_the_traceback_of_an_error(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     with logging_to(str(path), "json"):
         logger.warning("ümlaut\nand a second line")
@@ -42,7 +42,7 @@ def test_an_object_a_line_with_the_traceback_of_a_fault(tmp_path: Path) -> None:
     assert "ValueError: oops" in second["traceback"]
 
 
-def test_a_long_log_is_set_aside_and_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_rotated_and_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_logs, "MAX_LOG_BYTES", 500)
     path = tmp_path / "server.log"
     with logging_to(str(path), "text"):
@@ -54,7 +54,7 @@ def test_a_long_log_is_set_aside_and_few_are_kept(tmp_path: Path, monkeypatch: p
     assert path.read_text("utf-8").endswith("line 499\n")
 
 
-def test_without_a_file_it_goes_to_stderr_and_ends_with_the_server(
+def test_without_a_file_logs_go_to_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = list(logging.root.handlers), logging.root.level
@@ -62,5 +62,5 @@ def test_without_a_file_it_goes_to_stderr_and_ends_with_the_server(
         logger.info("too much")
         logger.warning("worth a line")
     assert (list(logging.root.handlers), logging.root.level) == before
-    told = capsys.readouterr().err
-    assert "worth a line" in told and "too much" not in told
+    output = capsys.readouterr().err
+    assert "worth a line" in output and "too much" not in output

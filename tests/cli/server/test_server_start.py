@@ -1,4 +1,4 @@
-"""`barnabas server-start`, `server-stop`, `status`, `dev`: as processes, the way people run them."""
+"""`barnabas server-start`, `server-stop`, `status`, `dev`: as processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def topics(site: Site) -> list[str | None]:
     ]
 
 
-def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
+def test_the_lifecycle_of_a_daemon(site: Site, barnabas: Call) -> None:
     """M-J2"""
     site.format()
     [metrics_port] = free_ports(1)
@@ -60,7 +60,7 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     )
     assert answer.topics[0].error_code == 0
 
-    barnabas("--version")  # What was printed so far is not of interest.
+    barnabas("--version")  # The output so far is irrelevant.
     shown = barnabas("status")
     assert shown.code == 0
     assert "node 1  pid " in shown.out
@@ -95,7 +95,7 @@ def test_the_life_of_a_daemon(site: Site, barnabas: Call) -> None:
     assert barnabas("server-stop").code == 0
 
 
-def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
+def test_a_start_that_takes_too_long_is_aborted(site: Site) -> None:
     site.write(server_max_startup_time_ms="0")
     site.format()
     done = site.run("server-start", str(site.config))
@@ -106,7 +106,7 @@ def test_a_start_that_takes_too_long_is_given_up(site: Site) -> None:
 
 @pytest.mark.parametrize("numbers", [[signal.SIGINT], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]])
 def test_a_signal_stops_a_server_in_the_foreground(site: Site, numbers: list[signal.Signals]) -> None:
-    """So do two at once, as timeout(1) sends them."""
+    """Two signals at once, as timeout(1) sends them, do the same."""
     site.format()
     process = subprocess.Popen(
         [sys.executable, "-m", "barnabas", "server-start", str(site.config)],
@@ -174,18 +174,18 @@ def test_a_full_disk_ends_the_server_and_it_says_so(site: Site, small_disk: Path
     assert "no space is left on the device; free space there and restart" in rest.splitlines()[-1]
 
 
-def test_a_daemon_says_why_it_does_not_start(site: Site) -> None:
+def test_a_daemon_reports_why_it_does_not_start(site: Site) -> None:
     refused = site.start()
     assert refused.returncode == Exit.FAILED
     assert "not formatted" in refused.stderr
     assert "barnabas storage format" in refused.stderr
     assert refused.stderr.count("\n") == 1
-    # Also in its log, where whoever was not at the terminal looks; it never ran, so it has not stopped.
+    # Also in its log; it never ran, so the log does not say that it has stopped.
     (line,) = (site.folder / "logs" / "server-1.log").read_text("utf-8").splitlines()
     assert " CRITICAL " in line and "not formatted" in line
 
 
-def test_a_port_that_is_taken(site: Site) -> None:
+def test_a_port_in_use(site: Site) -> None:
     site.format()
     with socket.create_server(("127.0.0.1", site.port)):
         refused = site.run("server-start", str(site.config))
@@ -196,7 +196,7 @@ def test_a_port_that_is_taken(site: Site) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_a_port_for_metrics_that_is_taken(site: Site, barnabas: Call) -> None:
+def test_a_metrics_port_in_use(site: Site, barnabas: Call) -> None:
     site.format()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -232,7 +232,7 @@ def test_an_address_that_this_machine_does_not_have(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         ({"log_dirs": "/proc/nothing/here"}, "none of log.dirs can be used"),
         (
@@ -249,19 +249,19 @@ def test_an_address_that_this_machine_does_not_have(site: Site) -> None:
     ],
 )
 def test_configurations_that_cannot_start(
-    site: Site, barnabas: Call, overrides: dict[str, str], said: str
+    site: Site, barnabas: Call, overrides: dict[str, str], message: str
 ) -> None:
     site.format()
     site.write(**overrides)
     refused = barnabas("server-start", str(site.config))
     assert refused.code == Exit.FAILED
-    assert said in refused.err.splitlines()[-1]
+    assert message in refused.err.splitlines()[-1]
 
 
-def test_a_file_that_is_not_there(barnabas: Call) -> None:
-    ended = barnabas("server-start", "/no/such/file.properties")
-    assert ended.code == Exit.NOT_FOUND
-    assert "/no/such/file.properties" in ended.err
+def test_a_missing_file(barnabas: Call) -> None:
+    result = barnabas("server-start", "/no/such/file.properties")
+    assert result.code == Exit.NOT_FOUND
+    assert "/no/such/file.properties" in result.err
 
 
 def test_too_few_open_files(site: Site) -> None:
@@ -317,9 +317,7 @@ def test_metrics_addresses() -> None:
             parse_metrics(text)
 
 
-def test_servers_that_ended_without_a_word_are_swept_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_crashed_servers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_STATE", str(tmp_path))
     disk = FolderDisk()
     assert running_servers(disk) == []
@@ -333,7 +331,7 @@ def test_servers_that_ended_without_a_word_are_swept_away(
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_nobody_answers() -> None:
+def test_no_server_responds() -> None:
     [port] = free_ports(1)
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     with pytest.raises(CommandError) as refused:

@@ -1,4 +1,4 @@
-"""Those who produce and consume while a session runs: what stands behind `&` in its file.
+"""Clients that produce and consume while a session runs: the `&` lines of its file.
 
     & produce TOPIC PARTITION COUNT [timestamp=MS]     records, sent and acknowledged
     & commit GROUP TOPIC:PARTITION=OFFSET...           offsets, for a group without members
@@ -9,7 +9,7 @@
     & end ID commit|abort                              or not
     & rest MS                                          nothing, for as long
 
-They are our own clients, in recordings with Apache Kafka too: only the tools are compared.
+They are barnabas clients, also in recordings with Apache Kafka: only the tools are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONSUMER_OPTIONS = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 
 
 
 class Actors:
-    """All that are on stage; they leave when it ends."""
+    """All running clients; they are closed at the end."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -47,7 +47,7 @@ class Actors:
             producer.close(timeout_ms=0)
 
     def act(self, line: str) -> None:
-        """What one line says; lines that are not of this kind are nobody's."""
+        """Executes one line; raises for an unknown action."""
         if not line.startswith("& "):
             return
         verb, *words = line[2:].split()
@@ -73,7 +73,7 @@ class Actors:
             case "rest":
                 time.sleep(int(names[0]) / 1000)
             case _:
-                raise AssertionError(f"nobody knows how to {verb}")
+                raise AssertionError(f"unknown action {verb}")
 
     def _produce(self, topic: str, partition: int, count: int, timestamp: str | None) -> None:
         with Producer({"bootstrap.servers": self._server}) as producer:
@@ -104,7 +104,7 @@ class Actors:
 
 
 class Member:
-    """A consumer in a thread of its own, that polls until it leaves."""
+    """A consumer in its own thread that polls until it leaves."""
 
     def __init__(self, config: dict[str, str], topic: str, *, waits: bool) -> None:
         self._consumer = Consumer(config)

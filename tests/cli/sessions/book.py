@@ -1,4 +1,4 @@
-"""Somebody with a book about Apache Kafka: types its commands in a folder that `barnabas aliases` wrote."""
+"""A reader of a book about Apache Kafka, who types its commands in a folder written by `barnabas aliases`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Book:
         assert written == 0
 
     def types(self, line: str, *, stdin: str = "", code: int = 0) -> str:
-        """What a command prints on both streams; it must end with this code."""
+        """The output of a command on both streams; it must exit with this code."""
         done = subprocess.run(
             self._words(line),
             cwd=self.folder,
@@ -59,7 +59,7 @@ class Book:
         return done.stdout
 
     def starts(self, line: str) -> Running:
-        """A command that goes on until somebody ends it."""
+        """A command that runs until it is stopped."""
         return Running(
             subprocess.Popen(
                 self._words(line),
@@ -73,7 +73,7 @@ class Book:
         )
 
     def at_terminal(self, line: str) -> Terminal:
-        """A command with a terminal, as people have it."""
+        """A command with a terminal."""
         return Terminal(self._words(line), self.folder, self._environment)
 
     def _words(self, line: str) -> list[str]:
@@ -97,12 +97,12 @@ class Running:
             reader.start()
 
     def prints(self, *lines: str) -> None:
-        """Wait until these, and no others, are there."""
+        """Waits until exactly these lines are printed."""
         wait_until(lambda: len(self.lines) >= len(lines), f"{lines} in {self.lines} {self.errors}")
         assert self.lines == list(lines)
 
     def ends(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Ctrl+C; the exit code."""
+        """Sends Ctrl+C; returns the exit code."""
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_S)
         for reader in self._readers:
@@ -117,7 +117,7 @@ def _keep(stream: IO[str], kept: list[str]) -> None:
 
 
 class Terminal:
-    """A process that believes that somebody sits there."""
+    """A process with a pseudo-terminal."""
 
     def __init__(self, words: list[str], folder: Path, environment: dict[str, str]) -> None:
         self._pid, self._descriptor = pty.fork()
@@ -144,7 +144,7 @@ class Terminal:
     def key(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
 
-    def ended(self) -> int:
+    def result(self) -> int:
         _, status = os.waitpid(self._pid, 0)
         self._reader.join(PATIENCE_S)
         os.close(self._descriptor)

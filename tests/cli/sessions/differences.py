@@ -1,6 +1,6 @@
-"""In what our tools may differ from Apache Kafka's, read from tests/data/cli/differences.toml.
+"""The allowed differences from Apache Kafka's tools, read from tests/data/cli/differences.toml.
 
-Only these kinds: what a JVM adds (log lines, stack traces), usage texts, exit codes that are wrong or too
+Only these kinds: output of the JVM (log lines, stack traces), usage texts, exit codes that are wrong or too
 coarse there, the order of a hash set, and single lines that are listed with a reason.
 """
 
@@ -18,7 +18,7 @@ DIFFERENCES = Path(__file__).parents[2] / "data" / "cli" / "differences.toml"
 
 @dataclass(frozen=True)
 class ExitRule:
-    """Commands whose output matches end with another code here."""
+    """Commands whose output matches have another exit code here."""
 
     when: re.Pattern[str]
     kafka: int
@@ -28,7 +28,7 @@ class ExitRule:
 
 @dataclass(frozen=True)
 class TextRule:
-    """A piece of Apache Kafka's output that is another one here; `unordered`: only the order
+    """A part of Apache Kafka's output that differs here; `unordered`: only the order
     differs, of lines ("lines") or of words in them too."""
 
     command: re.Pattern[str]
@@ -39,10 +39,10 @@ class TextRule:
 
 
 class Differences:
-    """All of them, and which were met (one that is not met any more must go)."""
+    """All differences, and which of them occurred (an unused one must be removed)."""
 
     def __init__(self, path: Path = DIFFERENCES, *, with_our_broker: bool = True) -> None:
-        """Rules with `our_broker` tell in what the brokers differ, not the tools."""
+        """Rules with `our_broker` describe differences of the brokers, not of the tools."""
         given = tomllib.loads(path.read_text("utf-8"))
 
         def rules(kind: str) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ class Differences:
         self.met: set[ExitRule | TextRule] = set()
 
     def without_java(self, lines: Iterable[str]) -> list[str]:
-        """The output without what the JVM adds, and without usage texts."""
+        """The output without JVM messages and usage texts."""
         kept: list[str] = []
         for line in lines:
             if self._usage_begins.match(line):
@@ -81,7 +81,7 @@ class Differences:
         return kept
 
     def without_advice(self, lines: Iterable[str]) -> list[str]:
-        """Our output without what ours adds: the reason, or where to read on, and what a JVM logs."""
+        """The output of barnabas without its additions: the reason, the reference to --help, and JVM messages."""
         return [self._without_advice(line) for line in lines if not self._logged.match(line)]
 
     def _without_advice(self, line: str) -> str:
@@ -90,7 +90,7 @@ class Differences:
         return line
 
     def exit_of_ours(self, command: str, output: str, kafka: int) -> int:
-        """The code with which ours ends where Apache Kafka's tool ends with this one."""
+        """The expected exit code of barnabas for an exit code of Apache Kafka's tool."""
         for rule in self.exits:
             if rule.kafka == kafka and rule.when.search(f"$ {command}\n{output}"):
                 self.met.add(rule)
@@ -98,7 +98,7 @@ class Differences:
         return kafka
 
     def output_of_ours(self, command: str, output: str) -> tuple[str, bool | str]:
-        """What ours prints, and whether only its lines and words count, not their order."""
+        """The expected output of barnabas, and whether the order of its lines and words is ignored."""
         unordered: bool | str = False
         for rule in self.texts:
             if not rule.command.search(command):

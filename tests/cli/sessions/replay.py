@@ -1,7 +1,7 @@
-"""Replays recorded sessions with our tools and compares: `replay(session, places, differences)`.
+"""Replays recorded sessions with barnabas' tools and compares: `replay(session, places, differences)`.
 
-The commands run in this process, through the same entry point as any command line.  Both streams are seen
-in the order in which they come, as the recording has them.
+The commands run in this process, through the same entry point as any command line.  Both streams are captured
+in order, as in the recording.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.ports import free_ports
 from tools.raw_broker import BrokerProcess
 
 SESSIONS = Path(__file__).parents[2] / "data" / "cli" / "sessions"
-# Machines differ: what settles is waited for, and nobody waits this long unless it does not settle.
+# An upper bound for commands that are retried until the cluster settles.
 SETTLING_S = 120
 PAUSE_S = 0.2
 
@@ -35,7 +35,7 @@ def session(name: str) -> Session:
 
 @contextmanager
 def own_broker(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
-    """Our broker in a process of its own, with a controller that can be reached; no fault is in its log."""
+    """A broker in a separate process with a reachable controller; its log must not contain errors."""
     port, controller_port = free_ports(2)
     files = folder / "files"
     files.mkdir()
@@ -52,7 +52,7 @@ def own_broker(folder: Path, settings: dict[str, str]) -> Iterator[Places]:
 
 
 def run_ours(words: list[str], stdin: bytes = b"") -> tuple[int, str, str]:
-    """The exit code, both streams in the order in which they came, and what was on stderr."""
+    """The exit code, both streams in order, and stderr."""
     both = io.StringIO()
     errors = io.StringIO()
     with (
@@ -84,7 +84,7 @@ class _Bytes(io.BytesIO):
 
 
 def replay(recorded: Session, places: Places, differences: Differences) -> None:
-    """Run all commands; those that answer otherwise are told at the end, both answers side by side."""
+    """Runs all commands; reports differences at the end, with both outputs."""
     recorded.write_files(places.files)
     faults = []
     with Actors(places.server) as actors:
@@ -103,7 +103,7 @@ def replay(recorded: Session, places: Places, differences: Differences) -> None:
 
 
 def fault_of(command: Command, places: Places, differences: Differences) -> str:
-    """In what our answer is not the recorded one; nothing if it is."""
+    """The difference from the recorded output; empty if there is none."""
     assert command.exit is not None, f"not recorded yet: {command.line}"
     code, both, errors = run_ours(command.words(places), command.input)
     kafka = "\n".join(command.output)

@@ -1,4 +1,4 @@
-"""Sessions: command lines and what Apache Kafka's tools answered, recorded by `python -m tools.record_sessions`.
+"""Sessions: command lines and the output of Apache Kafka's tools, recorded by `python -m tools.record_sessions`.
 
 A file under tests/data/cli/sessions is read from top to bottom:
 
@@ -14,7 +14,7 @@ A file under tests/data/cli/sessions is read from top to bottom:
     & join c-one group.id=g1 topic=orders       what clients do meanwhile (tests/cli/actors.py)
 
 SERVER and CONTROLLER stand for where the broker listens, FILES for the folder of the session.
-What differs between two runs is replaced by a word in <>: ids, times, ports.
+Values that differ between runs are replaced by a word in <>: ids, times, ports.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NORMALISED = (
     (re.compile(r"(?<=localhost )\d{4,5} *"), "<port> "),
     (re.compile(r'(?<="logDir":)"[^"]*"'), '"<folder>"'),
     (re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,:]\d{3}(Z|[+-]\d\d:?\d\d)?"), "<time>"),
-    # What was measured: the form of a number stays, its digits do not.
+    # Measurements: the format of a number stays, its digits do not.
     (re.compile(r"\b\d+\.\d(?= records/sec)"), "n.n"),
     (re.compile(r"\b\d+\.\d\d(?= (MB/sec|ms ))"), "n.nn"),
     (re.compile(r"(?<=latency: )\d+\.\d{4}(?= ms)"), "n.nnnn"),
@@ -56,7 +56,7 @@ NORMALISED = (
 
 @dataclass
 class Command:
-    """One command line of a session and what is known of it."""
+    """One command line of a session with its recorded output."""
 
     line: str
     settles: bool = False
@@ -79,7 +79,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the broker and the files of a run are."""
+    """The addresses of the broker and the folder of a run."""
 
     server: str
     controller: str
@@ -90,7 +90,7 @@ class Places:
         return re.sub(r"\b(SERVER|CONTROLLER|FILES)\b", lambda found: known[found[1]], text)
 
     def normalise(self, text: str) -> str:
-        """What does not differ between two runs."""
+        """Replaces values that differ between runs."""
         for known, word in ((str(self.files), "FILES"), (self.controller, "CONTROLLER")):
             text = text.replace(known, word)
         for pattern, word in NORMALISED:
@@ -100,7 +100,7 @@ class Places:
 
 @dataclass
 class Session:
-    """A file of commands: its commands and, between them, all other lines as they are."""
+    """A file of commands: its commands and, between them, all other lines unchanged."""
 
     name: str
     parts: list[Command | str]
@@ -141,7 +141,7 @@ def read_session(path: Path) -> Session:
 
 
 def _command(line: str, rest: list[str]) -> Command:
-    """A command; takes from the rest what belongs to it.  One that is new has nothing recorded yet."""
+    """A command with its following lines.  A new one has no recorded output yet."""
     mark, _, text = line.partition(" ")
     command = Command(text, settles=mark == "$~")
     while rest and rest[0].startswith("< "):

@@ -1,4 +1,4 @@
-"""Recorded sessions of Apache Kafka's tools, replayed with ours against our broker."""
+"""Recorded sessions of Apache Kafka's tools, replayed with barnabas' tools and broker."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def differences() -> Differences:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_our_tools_answer_as_recorded(name: str, differences: Differences) -> None:
+def test_the_tools_print_the_recorded_output(name: str, differences: Differences) -> None:
     recorded = session(name)
     with quick_folder() as folder, own_broker(Path(folder), recorded.settings) as places:
         replay(recorded, places, differences)
 
 
-def test_every_listed_difference_is_still_one() -> None:
+def test_every_listed_difference_still_occurs() -> None:
     differences = Differences()
     for name in NAMES:
         for command in session(name).commands:

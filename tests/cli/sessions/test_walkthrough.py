@@ -1,4 +1,4 @@
-"""What a book prints, typed as it is printed, through the scripts that `barnabas aliases` wrote.
+"""The commands of a book, typed unchanged, with the scripts of `barnabas aliases`.
 
 One node by the book, KRaft as far as one node shows it, and groups.
 """
@@ -45,7 +45,7 @@ def admin(book: Book) -> Iterator[Admin]:
 
 
 def shares(admin: Admin, group: str) -> dict[str, list[int]]:
-    """Partitions by client id, in the order of the client ids; nothing while the group is not settled."""
+    """Partitions by client id, sorted by client id; empty while the group is rebalancing."""
     described = admin.describe_consumer_groups([group])
     error = described.error_of(group)
     if error is not None or described[group].state != "Stable":
@@ -66,13 +66,13 @@ def wait_for_members(admin: Admin, group: str, count: int) -> dict[str, list[int
     return found
 
 
-# 1 One node, by the book ----------------------------------------------------------------------------------
+# 1 One node, by the book ------------------------------------------------------------------------------------
 
 
 def test_a_topic_and_its_description(book: Book) -> None:
     created = book.types("bin/kafka-topics.sh --create --topic test --bootstrap-server SERVER")
     assert created == "Created topic test.\n"
-    # Books of another time write one dash.
+    # Older books write one dash.
     shown = book.types("bin/kafka-topics.sh -describe -topic test -bootstrap-server SERVER")
     assert re.match(r"Topic: test\tTopicId: \S{22}\tPartitionCount: 1\tReplicationFactor: 1\t", shown)
     assert "\tTopic: test\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1" in shown
@@ -91,7 +91,7 @@ def test_producing_at_a_terminal_until_ctrl_c(book: Book) -> None:
         terminal.key(f"{line}\n")
     wait_until(partial(prompted, 3), "the last prompt")
     terminal.key("\x03")
-    assert terminal.ended() == 130
+    assert terminal.result() == 130
     assert "--broker-list is the old name of --bootstrap-server" in terminal.seen
     assert "Traceback" not in terminal.seen
     read = "bin/kafka-console-consumer.sh --bootstrap-server SERVER --topic typed --from-beginning --max-messages 2"
@@ -108,7 +108,7 @@ def test_consuming_only_what_is_new_from_the_beginning_and_from_an_offset(book: 
     wait_until(lambda: {one.group_id for one in admin.list_groups().groups} - groups, "a new group")
     (group,) = {one.group_id for one in admin.list_groups().groups} - groups
     wait_for_members(admin, group, 1)
-    # It has its place only when it has looked for the end: records come until it sees one.
+    # It has a position only after it has looked up the end: records are sent until it sees one.
     deadline = time.monotonic() + PATIENCE_S
     while not consumer.lines and time.monotonic() < deadline:
         book.types(produce, stdin="new\n")
@@ -127,7 +127,7 @@ def test_consuming_only_what_is_new_from_the_beginning_and_from_an_offset(book: 
     assert last.errors == ["Processed a total of 1 messages"]
 
 
-def test_two_members_share_what_a_third_gets_as_a_whole(book: Book, admin: Admin) -> None:
+def test_two_members_share_a_topic_that_another_group_reads_completely(book: Book, admin: Admin) -> None:
     book.types("bin/kafka-topics.sh --create --topic shared --bootstrap-server SERVER")
     line = "bin/kafka-console-consumer.sh --bootstrap-server SERVER --topic shared --from-beginning"
     line += " --consumer-property group.id="
@@ -164,7 +164,7 @@ def test_producing_to_a_topic_that_does_not_exist_warns_and_arrives(book: Book) 
     assert book.types(consume + " --max-messages 1") == "here\nProcessed a total of 1 messages\n"
 
 
-# 7 Groups -------------------------------------------------------------------------------------------------
+# 7 Groups ---------------------------------------------------------------------------------------------------
 
 
 def member(book: Book, group: str, name: str, strategy: str) -> Running:
@@ -201,21 +201,21 @@ def test_range_and_round_robin_split_four_partitions(
         assert one.ends() == 130
 
 
-def test_members_come_idle_die_and_partitions_are_added(book: Book, admin: Admin) -> None:
+def test_members_join_idle_and_die_and_partitions_are_added(book: Book, admin: Admin) -> None:
     group, strategy = "sticky", "StickyAssignor"
     create(book, group)
     members = {name: member(book, group, name, strategy) for name in ("a", "b")}
     before = wait_for_members(admin, group, 2)
     assert sorted(map(len, before.values())) == [2, 2]
 
-    # More members than partitions: one idles, and nobody's share is taken without need.
+    # More members than partitions: one idles, and no partition moves unnecessarily.
     members.update({name: member(book, group, name, strategy) for name in ("c", "d", "e")})
     crowded = wait_for_members(admin, group, 5)
     assert sorted(map(len, crowded.values())) == [0, 1, 1, 1, 1]
     assert crowded["a"][0] in before["a"]
     assert crowded["b"][0] in before["b"]
 
-    # One dies without a word: its partition moves when its session is over.
+    # One is killed: its partition moves when its session times out.
     busy = next(name for name, share in crowded.items() if share)
     members.pop(busy).ends(signal.SIGKILL)
     left = wait_for_members(admin, group, 4)
@@ -233,7 +233,7 @@ def wait_for_empty(admin: Admin, group: str) -> bool:
     return True
 
 
-# 5 KRaft, as far as one node shows it ---------------------------------------------------------------------
+# 5 KRaft, as far as one node shows it -----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ def test_doubled_braces_stay() -> None:
     [
         (
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java has ended.\n\tat org.apache.spark"),
-            "Spark does not start on nonsense: [JAVA_GATEWAY_EXITED] Java has ended.; look at --master and --conf",
+            "Spark does not start on nonsense: [JAVA_GATEWAY_EXITED] Java has ended.; check --master and --conf",
         ),
         (Py4JError("Could not parse Master URL: 'nonsense'"), "nonsense: Could not parse Master URL: 'nonsense'; look"),
         (RuntimeError("no Java >= 17 was found"), "run: no Java >= 17 was found"),

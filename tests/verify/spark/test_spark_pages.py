@@ -74,7 +74,7 @@ def log_by_the_page(page: str, folder: Path) -> None:
 
 
 def consumed(reader: Reader, topic: str) -> list[Any]:
-    told = reader.ends_well(f"barnabas consume {topic} -o jsonl")
+    told = reader.run_briefly(f"barnabas consume {topic} -o jsonl")
     return [json.loads(one)["value"] for one in told.splitlines()]
 
 
@@ -120,7 +120,7 @@ def check_ours(reader: Reader, run: str) -> None:
     assert sorted(map(str, consumed(reader, "our.bad")))[0] == "nonsense"
     assert len(consumed(reader, "our.bad")) == 2
     # Counts are there, and what reads them has its turn.
-    reader.ends_well(reader.here(run))
+    reader.run_briefly(reader.here(run))
     alerts = {
         (row["service"], row.get("owner"), row["state"], row["since"]) for row in values(reader, "our.alerts")
     }
@@ -132,7 +132,7 @@ def check_ours(reader: Reader, run: str) -> None:
 
 def check_the_table(reader: Reader, run: str, folder: Path) -> None:
     """The files of the pipeline that comes with barnabas: a row for each ten seconds."""
-    reader.ends_well(reader.here(run))
+    reader.run_briefly(reader.here(run))
     rows = pyarrow.parquet.read_table(folder / "tables" / "logs-counts").to_pylist()
     found = {
         service: tuple(sum(row[name] for row in rows if row["service"] == service) for name in NAMES[2:])

@@ -142,7 +142,7 @@ def _is_console() -> bool:
 def reader_properties(options: Namespace) -> dict[str, str]:
     if options.line_reader.rpartition(".")[2].rpartition("$")[2] != READERS[0]:
         raise UsageError(
-            f"{PROGRAM}: the reader {options.line_reader} cannot be loaded (there is no Java here); "
+            f"{PROGRAM}: the reader {options.line_reader} cannot be loaded (there is no Java); "
             f"only {READERS[0]} is available"
         )
     return {**command_properties(options.reader_config), **key_values(options.reading)}

@@ -1,7 +1,6 @@
 """`--reset-offsets`: sets the offsets of groups without members.
 
 Contains the choice of partitions and offsets, and the output; which flags combine belongs in `command`.
-
 """
 
 from __future__ import annotations

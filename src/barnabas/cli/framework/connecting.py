@@ -8,7 +8,6 @@
 
 Contains --bootstrap-server, --bootstrap-controller, --command-config and the flags of older releases that
 they replaced.  The client is imported lazily, so that help is fast.
-
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """An image as a tree, with the names and lines of Apache Kafka's shell.
 
 Contains the structure of the tree; the text of a registration belongs in `texts`, path lookup in `paths`.
-
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, int64, string
 
 
 class AddOffsetsToTxnRequest(Message, key=25, versions=(0, 4), flexible=3):
-    """A transaction will also commit offsets of this group."""
+    """Adds the offsets of a group to a transaction."""
 
     transactional_id: string
     producer_id: int64
@@ -18,7 +18,7 @@ class AddOffsetsToTxnRequest(Message, key=25, versions=(0, 4), flexible=3):
 
 
 class AddOffsetsToTxnResponse(Message, key=25, versions=(0, 4), flexible=3):
-    """The group's offsets partition is part of the transaction, or why not."""
+    """Whether the group's offsets partition was added."""
 
     throttle_time_ms: int32
     error_code: int16

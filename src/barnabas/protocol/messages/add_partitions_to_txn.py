@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class AddPartitionsToTxnRequest(Message, key=24, versions=(0, 5), flexible=3):
-    """Partitions that a transaction is about to write; brokers ask for several transactions at once."""
+    """Partitions that a transaction will write; brokers send several transactions at once."""
 
     class Topic(Message):
         name: string

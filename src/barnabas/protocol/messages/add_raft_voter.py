@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, string, uint16, uuid
 
 
 class AddRaftVoterRequest(Message, key=80, versions=(0, 0), flexible=0):
-    """A controller wants to vote in the metadata quorum."""
+    """Adds a controller to the voters of the metadata quorum."""
 
     class Listener(Message):
         name: string
@@ -24,7 +24,7 @@ class AddRaftVoterRequest(Message, key=80, versions=(0, 0), flexible=0):
 
 
 class AddRaftVoterResponse(Message, key=80, versions=(0, 0), flexible=0):
-    """Whether it may vote now."""
+    """Whether it was added."""
 
     throttle_time_ms: int32
     error_code: int16

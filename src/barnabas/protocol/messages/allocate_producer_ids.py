@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64
 
 
 class AllocateProducerIdsRequest(Message, key=67, versions=(0, 0), flexible=0):
-    """A broker asks for a block of producer ids to hand out."""
+    """A broker requests a block of producer ids."""
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int8, int16, int32, string
 
 
 class AlterConfigsRequest(Message, key=33, versions=(0, 2), flexible=2):
-    """The whole configuration of resources, replacing what was there."""
+    """The whole configuration of resources, replacing the previous one."""
 
     class AlterableConfig(Message):
         name: string

@@ -33,7 +33,7 @@ class AlterPartitionRequest(Message, key=56, versions=(2, 3), flexible=0):
 
 
 class AlterPartitionResponse(Message, key=56, versions=(2, 3), flexible=0):
-    """What the controller decided, with the new partition epoch."""
+    """The controller's decision, with the new partition epoch."""
 
     class PartitionData(Message):
         partition_index: int32

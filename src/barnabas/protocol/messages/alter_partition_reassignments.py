@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class AlterPartitionReassignmentsRequest(Message, key=45, versions=(0, 1), flexible=0):
-    """Target replicas of partitions; null stops a move under way."""
+    """Target replicas of partitions; null cancels a reassignment."""
 
     class ReassignablePartition(Message):
         partition_index: int32

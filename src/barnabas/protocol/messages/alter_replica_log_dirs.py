@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, string
 
 
 class AlterReplicaLogDirsRequest(Message, key=34, versions=(1, 2), flexible=2):
-    """Replicas to be moved to another log directory of the same broker."""
+    """Replicas to move to another log directory of the same broker."""
 
     class AlterReplicaLogDirTopic(Message):
         name: string

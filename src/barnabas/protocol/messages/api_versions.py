@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class ApiVersionsRequest(Message, key=18, versions=(0, 4), flexible=3):
-    """Which versions does this node speak?  The first request of most clients."""
+    """Requests the supported API versions; the first request of most clients."""
 
     client_software_name: string = field("3+", default="", ignorable=True)
     client_software_version: string = field("3+", default="", ignorable=True)

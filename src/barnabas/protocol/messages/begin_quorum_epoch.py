@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uint1
 
 
 class BeginQuorumEpochRequest(Message, key=53, versions=(0, 1), flexible=1):
-    """A newly elected leader of the quorum makes itself known."""
+    """A newly elected leader of the quorum announces itself."""
 
     class PartitionData(Message):
         partition_index: int32

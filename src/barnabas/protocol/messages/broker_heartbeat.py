@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, uuid
 
 
 class BrokerHeartbeatRequest(Message, key=63, versions=(0, 1), flexible=0):
-    """A broker says that it lives, how far it has read metadata and what it wishes."""
+    """A broker's heartbeat, with its metadata offset and whether it wants to be fenced or shut down."""
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)
@@ -20,7 +20,7 @@ class BrokerHeartbeatRequest(Message, key=63, versions=(0, 1), flexible=0):
 
 
 class BrokerHeartbeatResponse(Message, key=63, versions=(0, 1), flexible=0):
-    """Whether the broker is fenced, caught up and allowed to stop."""
+    """Whether the broker is fenced, caught up and allowed to shut down."""
 
     throttle_time_ms: int32
     error_code: int16

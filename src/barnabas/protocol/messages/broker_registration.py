@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class BrokerRegistrationRequest(Message, key=62, versions=(0, 4), flexible=0):
-    """A broker announces itself, its endpoints, features and directories."""
+    """A broker registers with its endpoints, features and directories."""
 
     class Listener(Message):
         name: string
@@ -34,7 +34,7 @@ class BrokerRegistrationRequest(Message, key=62, versions=(0, 4), flexible=0):
 
 
 class BrokerRegistrationResponse(Message, key=62, versions=(0, 4), flexible=0):
-    """The epoch under which the broker is now known."""
+    """The epoch of the registration."""
 
     throttle_time_ms: int32
     error_code: int16

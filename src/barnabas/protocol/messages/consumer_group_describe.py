@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string,
 
 
 class ConsumerGroupDescribeRequest(Message, key=69, versions=(0, 1), flexible=0):
-    """Which consumer groups (KIP-848) to describe."""
+    """The consumer groups (KIP-848) to describe."""
 
     group_ids: list[string]
     include_authorized_operations: bool

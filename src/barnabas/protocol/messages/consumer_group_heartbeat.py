@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uuid
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=68, versions=(0, 1), flexible=0):
-    """A member of a consumer group (KIP-848) lives, and what it subscribes to and owns."""
+    """The heartbeat of a member of a consumer group (KIP-848), with its subscription and partitions."""
 
     class TopicPartitions(Message):
         topic_id: uuid
@@ -28,7 +28,7 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, versions=(0, 1), flexible=0
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, versions=(0, 1), flexible=0):
-    """The member's epoch, the next heartbeat and, when changed, its assignment."""
+    """The member's epoch, the heartbeat interval and, if changed, its assignment."""
 
     class TopicPartitions(Message):
         topic_id: uuid

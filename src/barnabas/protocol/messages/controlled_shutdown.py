@@ -9,14 +9,14 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class ControlledShutdownRequest(Message, key=7, versions=(0, 3), flexible=3):
-    """A broker is about to stop and wants its leaderships moved (ZooKeeper mode)."""
+    """A broker is about to shut down and requests new leaders (ZooKeeper mode)."""
 
     broker_id: int32
     broker_epoch: int64 = field("2+", default=-1, ignorable=True)
 
 
 class ControlledShutdownResponse(Message, key=7, versions=(0, 3), flexible=3):
-    """The partitions it still leads."""
+    """The partitions that it still leads."""
 
     class RemainingPartition(Message):
         topic_name: string

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, string, uint16, uuid
 
 
 class ControllerRegistrationRequest(Message, key=70, versions=(0, 0), flexible=0):
-    """A controller announces itself, its endpoints and features."""
+    """A controller registers with its endpoints and features."""
 
     class Listener(Message):
         name: string

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class CreateAclsRequest(Message, key=30, versions=(1, 3), flexible=2):
-    """Access rules to add."""
+    """ACLs to add."""
 
     class AclCreation(Message):
         resource_type: int8
@@ -24,7 +24,7 @@ class CreateAclsRequest(Message, key=30, versions=(1, 3), flexible=2):
 
 
 class CreateAclsResponse(Message, key=30, versions=(1, 3), flexible=2):
-    """The outcome for each rule."""
+    """The outcome for each ACL."""
 
     class AclCreationResult(Message):
         error_code: int16

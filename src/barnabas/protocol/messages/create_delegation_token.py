@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class CreateDelegationTokenRequest(Message, key=38, versions=(1, 3), flexible=2):
-    """A token for the caller or, as superuser, for another owner."""
+    """Requests a token for the caller or, as a superuser, for another owner."""
 
     class CreatableRenewers(Message):
         principal_type: string
@@ -22,7 +22,7 @@ class CreateDelegationTokenRequest(Message, key=38, versions=(1, 3), flexible=2)
 
 
 class CreateDelegationTokenResponse(Message, key=38, versions=(1, 3), flexible=2):
-    """The token with its secret and its times."""
+    """The token with its secret and its timestamps."""
 
     error_code: int16
     principal_type: string

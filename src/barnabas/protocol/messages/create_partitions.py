@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class CreatePartitionsRequest(Message, key=37, versions=(0, 3), flexible=2):
-    """New partition counts of topics, with the replicas if the caller wants to choose."""
+    """New partition counts of topics, with optional assignments."""
 
     class Assignment(Message):
         broker_ids: list[int32]

@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string,
 
 
 class CreateTopicsRequest(Message, key=19, versions=(2, 7), flexible=5):
-    """Topics to create, by count or by hand-made assignment."""
+    """Topics to create, with partition counts or assignments."""
 
     class CreatableReplicaAssignment(Message):
         partition_index: int32

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class DeleteAclsRequest(Message, key=31, versions=(1, 3), flexible=2):
-    """Filters; every access rule that matches one is removed."""
+    """Filters; every ACL that matches one is deleted."""
 
     class Filter(Message):
         resource_type_filter: int8
@@ -24,7 +24,7 @@ class DeleteAclsRequest(Message, key=31, versions=(1, 3), flexible=2):
 
 
 class DeleteAclsResponse(Message, key=31, versions=(1, 3), flexible=2):
-    """What each filter removed."""
+    """The ACLs that each filter deleted."""
 
     class MatchingAcl(Message):
         error_code: int16

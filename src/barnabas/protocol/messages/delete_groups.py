@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, string
 
 
 class DeleteGroupsRequest(Message, key=42, versions=(0, 2), flexible=2):
-    """Empty groups to be forgotten."""
+    """Empty groups to delete."""
 
     groups_names: list[string]
 

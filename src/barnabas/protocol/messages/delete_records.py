@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, int64, string
 
 
 class DeleteRecordsRequest(Message, key=21, versions=(0, 2), flexible=2):
-    """Partitions and the offset below which their records may go."""
+    """Partitions and the offsets before which records are deleted."""
 
     class Partition(Message):
         partition_index: int32
@@ -24,7 +24,7 @@ class DeleteRecordsRequest(Message, key=21, versions=(0, 2), flexible=2):
 
 
 class DeleteRecordsResponse(Message, key=21, versions=(0, 2), flexible=2):
-    """The new start of each partition."""
+    """The new log start offset of each partition."""
 
     class PartitionResult(Message):
         partition_index: int32

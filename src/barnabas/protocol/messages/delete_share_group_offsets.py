@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uuid
 
 
 class DeleteShareGroupOffsetsRequest(Message, key=92, versions=(0, 0), flexible=0):
-    """Topics whose offsets a share group should forget."""
+    """Topics whose offsets to delete from a share group."""
 
     class Topic(Message):
         topic_name: string

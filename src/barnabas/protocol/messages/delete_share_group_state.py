@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uuid
 
 
 class DeleteShareGroupStateRequest(Message, key=86, versions=(0, 0), flexible=0):
-    """Partitions whose share state can be dropped."""
+    """Partitions whose share state to delete."""
 
     class PartitionData(Message):
         partition: int32

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class DescribeAclsRequest(Message, key=29, versions=(1, 3), flexible=2):
-    """A filter for access rules."""
+    """A filter for ACLs."""
 
     resource_type_filter: int8
     resource_name_filter: string | None
@@ -21,7 +21,7 @@ class DescribeAclsRequest(Message, key=29, versions=(1, 3), flexible=2):
 
 
 class DescribeAclsResponse(Message, key=29, versions=(1, 3), flexible=2):
-    """The rules that match, by resource."""
+    """The matching ACLs, by resource."""
 
     class AclDescription(Message):
         principal: string

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class DescribeClusterRequest(Message, key=60, versions=(0, 2), flexible=0):
-    """Who belongs to this cluster?"""
+    """Requests the nodes of the cluster."""
 
     include_cluster_authorized_operations: bool
     endpoint_type: int8 = field("1+", default=1)

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class DescribeConfigsRequest(Message, key=32, versions=(1, 4), flexible=4):
-    """Resources and the options of interest; null means all."""
+    """Resources and options to describe; null means all."""
 
     class Resource(Message):
         resource_type: int8

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class DescribeDelegationTokenRequest(Message, key=41, versions=(1, 3), flexible=2):
-    """Whose tokens to list."""
+    """The owners whose tokens to list."""
 
     class Owner(Message):
         principal_type: string
@@ -19,7 +19,7 @@ class DescribeDelegationTokenRequest(Message, key=41, versions=(1, 3), flexible=
 
 
 class DescribeDelegationTokenResponse(Message, key=41, versions=(1, 3), flexible=2):
-    """The tokens with owner, renewers and times."""
+    """The tokens with owner, renewers and timestamps."""
 
     class DescribedDelegationTokenRenewer(Message):
         principal_type: string

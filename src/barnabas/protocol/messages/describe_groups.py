@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class DescribeGroupsRequest(Message, key=15, versions=(0, 6), flexible=5):
-    """Which classic groups to describe."""
+    """The classic groups to describe."""
 
     groups: list[string]
     include_authorized_operations: bool = field("3+", default=False)

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class DescribeLogDirsRequest(Message, key=35, versions=(1, 4), flexible=2):
-    """Partitions of interest; null means all."""
+    """Partitions to describe; null means all."""
 
     class DescribableLogDirTopic(Message):
         topic: string

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class DescribeProducersRequest(Message, key=61, versions=(0, 0), flexible=0):
-    """Partitions whose active producers are of interest."""
+    """Partitions whose active producers to describe."""
 
     class TopicRequest(Message):
         name: string

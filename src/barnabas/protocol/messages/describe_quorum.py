@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class DescribeQuorumRequest(Message, key=55, versions=(0, 2), flexible=0):
-    """How is the metadata quorum?"""
+    """Requests the state of the metadata quorum."""
 
     class PartitionData(Message):
         partition_index: int32
@@ -23,7 +23,7 @@ class DescribeQuorumRequest(Message, key=55, versions=(0, 2), flexible=0):
 
 
 class DescribeQuorumResponse(Message, key=55, versions=(0, 2), flexible=0):
-    """Leader, epoch, high watermark and how far each replica is."""
+    """Leader, epoch, high watermark and the log end offset of each replica."""
 
     class ReplicaState(Message):
         replica_id: int32

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class DescribeShareGroupOffsetsRequest(Message, key=90, versions=(0, 0), flexible=0):
-    """Share groups and partitions of interest."""
+    """Share groups and partitions to describe."""
 
     class Topic(Message):
         topic_name: string

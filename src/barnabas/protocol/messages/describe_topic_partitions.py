@@ -24,7 +24,7 @@ class DescribeTopicPartitionsRequest(Message, key=75, versions=(0, 0), flexible=
 
 
 class DescribeTopicPartitionsResponse(Message, key=75, versions=(0, 0), flexible=0):
-    """The partitions of the topics and where the next page begins."""
+    """The partitions of the topics and the cursor of the next page."""
 
     class Partition(Message):
         error_code: int16

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, int64, string
 
 
 class DescribeTransactionsRequest(Message, key=65, versions=(0, 0), flexible=0):
-    """Transactional ids of interest."""
+    """Transactional ids to describe."""
 
     transactional_ids: list[string]
 

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int8, int16, int32, string
 
 
 class DescribeUserScramCredentialsRequest(Message, key=50, versions=(0, 0), flexible=0):
-    """Users of interest; null means all."""
+    """Users to describe; null means all."""
 
     class UserName(Message):
         name: string
@@ -18,7 +18,7 @@ class DescribeUserScramCredentialsRequest(Message, key=50, versions=(0, 0), flex
 
 
 class DescribeUserScramCredentialsResponse(Message, key=50, versions=(0, 0), flexible=0):
-    """Which mechanisms each user has, with iterations, never the secrets."""
+    """The mechanisms and iterations of each user, never the secrets."""
 
     class CredentialInfo(Message):
         mechanism: int8

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class ElectLeadersRequest(Message, key=43, versions=(0, 2), flexible=2):
-    """Partitions whose preferred, or else any, replica should lead."""
+    """Partitions for which to elect the preferred or, uncleanly, any replica."""
 
     class TopicPartitions(Message):
         topic: string

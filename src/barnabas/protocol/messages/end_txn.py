@@ -18,7 +18,7 @@ class EndTxnRequest(Message, key=26, versions=(0, 5), flexible=3):
 
 
 class EndTxnResponse(Message, key=26, versions=(0, 5), flexible=3):
-    """Whether it is done; from version 5 with the epoch for the next one."""
+    """Whether it succeeded; from version 5 with the epoch for the next transaction."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16
 
 
 class EnvelopeRequest(Message, key=58, versions=(0, 0), flexible=0):
-    """A client's request, forwarded by a broker together with who sent it."""
+    """A client's request, forwarded by a broker with the client's principal."""
 
     request_data: bytes
     request_principal: bytes | None
@@ -17,7 +17,7 @@ class EnvelopeRequest(Message, key=58, versions=(0, 0), flexible=0):
 
 
 class EnvelopeResponse(Message, key=58, versions=(0, 0), flexible=0):
-    """The controller's answer, to be passed back."""
+    """The controller's response, to be returned to the client."""
 
     response_data: bytes | None = field(default=None)
     error_code: int16

@@ -9,14 +9,14 @@ from barnabas.protocol.schema import Message, int16, int32, int64
 
 
 class ExpireDelegationTokenRequest(Message, key=40, versions=(1, 2), flexible=2):
-    """Let a token end at a time or now."""
+    """Sets or shortens the expiry time of a token."""
 
     hmac: bytes
     expiry_time_period_ms: int64
 
 
 class ExpireDelegationTokenResponse(Message, key=40, versions=(1, 2), flexible=2):
-    """When the token ends."""
+    """The expiry time of the token."""
 
     error_code: int16
     expiry_timestamp_ms: int64

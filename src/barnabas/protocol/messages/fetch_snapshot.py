@@ -45,7 +45,7 @@ class FetchSnapshotRequest(Message, key=59, versions=(0, 1), flexible=0):
 
 
 class FetchSnapshotResponse(Message, key=59, versions=(0, 1), flexible=0):
-    """Bytes of the snapshot from the position asked for."""
+    """Bytes of the snapshot from the requested position."""
 
     class SnapshotId(Message):
         end_offset: int64

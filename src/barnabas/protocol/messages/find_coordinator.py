@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Message, key=10, versions=(0, 6), flexible=3):
-    """Which broker coordinates these groups, transactions or share states?"""
+    """Requests the coordinators of groups, transactions or share states."""
 
     key: string = field("0-3", default="")
     key_type: int8 = field("1+", default=0)

@@ -9,13 +9,13 @@ from barnabas.protocol.schema import Message, int8, int16, int32, string, uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, key=71, versions=(0, 0), flexible=0):
-    """Which metrics does the cluster want of this client (KIP-714)?"""
+    """Requests the metrics that the cluster subscribes to (KIP-714)."""
 
     client_instance_id: uuid
 
 
 class GetTelemetrySubscriptionsResponse(Message, key=71, versions=(0, 0), flexible=0):
-    """The metrics, how often, and how they may be compressed."""
+    """The metrics, the push interval, and the accepted compression types."""
 
     throttle_time_ms: int32
     error_code: int16

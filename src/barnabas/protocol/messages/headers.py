@@ -1,4 +1,4 @@
-"""What stands before requests and responses.
+"""The headers of requests and responses.
 
 Written by tools/generate_messages.py: change that, not this file.
 """
@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class RequestHeader(Message, versions=(0, 2), flexible=2):
-    """Before every request: what it is, its version, and the number its answer will carry."""
+    """Precedes every request: API key, version, correlation id and client id."""
 
     request_api_key: int16
     request_api_version: int16
@@ -18,6 +18,6 @@ class RequestHeader(Message, versions=(0, 2), flexible=2):
 
 
 class ResponseHeader(Message, versions=(0, 1), flexible=1):
-    """Before every response: the number of the request it answers."""
+    """Precedes every response: the correlation id of its request."""
 
     correlation_id: int32

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class HeartbeatRequest(Message, key=12, versions=(0, 4), flexible=4):
-    """A member of a classic group lives."""
+    """The heartbeat of a member of a classic group."""
 
     group_id: string
     generation_id: int32
@@ -18,7 +18,7 @@ class HeartbeatRequest(Message, key=12, versions=(0, 4), flexible=4):
 
 
 class HeartbeatResponse(Message, key=12, versions=(0, 4), flexible=4):
-    """All is well, or the group is rebalancing."""
+    """Success, or that the group is rebalancing."""
 
     throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
     error_code: int16

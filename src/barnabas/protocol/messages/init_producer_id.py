@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, key=22, versions=(0, 6), flexible=2):
-    """A producer asks for its id and epoch; a transactional one fences its predecessors."""
+    """A producer requests its id and epoch; a transactional one fences its predecessors."""
 
     transactional_id: string | None
     transaction_timeout_ms: int32

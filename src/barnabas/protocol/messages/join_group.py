@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class JoinGroupRequest(Message, key=11, versions=(0, 9), flexible=6):
-    """A member asks to take part in a classic group, with the assignors it knows."""
+    """A member joins a classic group, with its supported assignors."""
 
     class Protocol(Message):
         name: string

@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class LeaderAndIsrRequest(Message, key=4, versions=(0, 7), flexible=4):
-    """The controller tells a broker which partitions it leads or follows (ZooKeeper mode)."""
+    """The controller assigns leaders and followers to a broker (ZooKeeper mode)."""
 
     class PartitionState(Message):
         topic_name: string = field("0-1", default="", ignorable=True)

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, string
 
 
 class ListConfigResourcesRequest(Message, key=74, versions=(0, 1), flexible=0):
-    """Which resources have configurations of their own?"""
+    """Requests the resources that have a configuration."""
 
     resource_types: list[int8] = field("1+", default=[])
 

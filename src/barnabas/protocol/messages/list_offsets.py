@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class ListOffsetsRequest(Message, key=2, versions=(1, 10), flexible=6):
-    """Offsets by timestamp or by one of the special times."""
+    """Offsets by timestamp or by a special timestamp such as latest."""
 
     class Partition(Message):
         partition_index: int32

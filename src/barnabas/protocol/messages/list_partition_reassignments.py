@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class ListPartitionReassignmentsRequest(Message, key=46, versions=(0, 0), flexible=0):
-    """Which replicas are on the move?"""
+    """Requests the active reassignments."""
 
     class Topics(Message):
         name: string
@@ -20,7 +20,7 @@ class ListPartitionReassignmentsRequest(Message, key=46, versions=(0, 0), flexib
 
 
 class ListPartitionReassignmentsResponse(Message, key=46, versions=(0, 0), flexible=0):
-    """The moves under way, with what is added and removed."""
+    """The active reassignments, with the added and removed replicas."""
 
     class OngoingPartitionReassignment(Message):
         partition_index: int32

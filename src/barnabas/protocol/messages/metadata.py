@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uuid
 
 
 class MetadataRequest(Message, key=3, versions=(0, 13), flexible=9):
-    """Where are these topics?  Null means all of them."""
+    """Requests the metadata of topics; null means all topics."""
 
     class Topic(Message):
         topic_id: uuid = field("10+", default=ZERO_UUID, ignorable=True)

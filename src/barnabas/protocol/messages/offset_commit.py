@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class OffsetCommitRequest(Message, key=8, versions=(2, 10), flexible=8):
-    """A member stores how far it has read."""
+    """A member commits its offsets."""
 
     class Partition(Message):
         partition_index: int32

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, string
 
 
 class OffsetDeleteRequest(Message, key=47, versions=(0, 0)):
-    """Partitions whose committed offsets may go."""
+    """Partitions whose committed offsets to delete."""
 
     class Partition(Message):
         partition_index: int32

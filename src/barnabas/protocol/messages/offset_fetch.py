@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class OffsetFetchRequest(Message, key=9, versions=(1, 10), flexible=6):
-    """How far have these groups read?"""
+    """Requests the committed offsets of groups."""
 
     class Topic(Message):
         name: string

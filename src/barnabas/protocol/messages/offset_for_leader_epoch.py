@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class OffsetForLeaderEpochRequest(Message, key=23, versions=(2, 4), flexible=4):
-    """Where do these leader epochs end?"""
+    """Requests the end offsets of leader epochs."""
 
     class OffsetForLeaderPartition(Message):
         partition: int32
@@ -25,7 +25,7 @@ class OffsetForLeaderEpochRequest(Message, key=23, versions=(2, 4), flexible=4):
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, versions=(2, 4), flexible=4):
-    """The end offset of each epoch, to find where logs part."""
+    """The end offset of each epoch, to find where logs diverge."""
 
     class EpochEndOffset(Message):
         error_code: int16

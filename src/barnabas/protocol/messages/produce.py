@@ -28,7 +28,7 @@ class ProduceRequest(Message, key=0, versions=(3, 13), flexible=9):
 
 
 class ProduceResponse(Message, key=0, versions=(3, 13), flexible=9):
-    """Where the batches of each partition begin, or why they were refused."""
+    """The base offset of each partition's batches, or the error."""
 
     class BatchIndexAndErrorMessage(Message):
         batch_index: int32

@@ -19,7 +19,7 @@ class PushTelemetryRequest(Message, key=72, versions=(0, 0), flexible=0):
 
 
 class PushTelemetryResponse(Message, key=72, versions=(0, 0), flexible=0):
-    """Whether the metrics were taken."""
+    """Whether the metrics were accepted."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class ReadShareGroupStateSummaryRequest(Message, key=87, versions=(0, 0), flexible=0):
-    """Partitions whose share state is wanted without its batches."""
+    """Partitions whose share state to read without its batches."""
 
     class PartitionData(Message):
         partition: int32

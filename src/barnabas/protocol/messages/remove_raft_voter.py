@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, string, uuid
 
 
 class RemoveRaftVoterRequest(Message, key=81, versions=(0, 0), flexible=0):
-    """A controller should no longer vote."""
+    """Removes a controller from the voters."""
 
     cluster_id: string | None
     voter_id: int32
@@ -17,7 +17,7 @@ class RemoveRaftVoterRequest(Message, key=81, versions=(0, 0), flexible=0):
 
 
 class RemoveRaftVoterResponse(Message, key=81, versions=(0, 0), flexible=0):
-    """Whether it has left the voters."""
+    """Whether it was removed."""
 
     throttle_time_ms: int32
     error_code: int16

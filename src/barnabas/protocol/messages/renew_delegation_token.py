@@ -9,14 +9,14 @@ from barnabas.protocol.schema import Message, int16, int32, int64
 
 
 class RenewDelegationTokenRequest(Message, key=39, versions=(1, 2), flexible=2):
-    """Let a token live on."""
+    """Extends the expiry time of a token."""
 
     hmac: bytes
     renew_period_ms: int64
 
 
 class RenewDelegationTokenResponse(Message, key=39, versions=(1, 2), flexible=2):
-    """When the token ends now."""
+    """The new expiry time of the token."""
 
     error_code: int16
     expiry_timestamp_ms: int64

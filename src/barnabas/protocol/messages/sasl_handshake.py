@@ -15,7 +15,7 @@ class SaslHandshakeRequest(Message, key=17, versions=(0, 1)):
 
 
 class SaslHandshakeResponse(Message, key=17, versions=(0, 1)):
-    """The mechanisms the server has."""
+    """The mechanisms that the server supports."""
 
     error_code: int16
     mechanisms: list[string]

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class ShareFetchRequest(Message, key=78, versions=(1, 1), flexible=0):
-    """A member of a share group asks for records, and acknowledges earlier ones."""
+    """A member of a share group fetches records, and acknowledges earlier ones."""
 
     class AcknowledgementBatch(Message):
         first_offset: int64

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uuid
 
 
 class ShareGroupDescribeRequest(Message, key=77, versions=(1, 1), flexible=0):
-    """Which share groups to describe."""
+    """The share groups to describe."""
 
     group_ids: list[string]
     include_authorized_operations: bool

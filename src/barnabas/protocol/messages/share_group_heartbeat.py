@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string, uuid
 
 
 class ShareGroupHeartbeatRequest(Message, key=76, versions=(1, 1), flexible=0):
-    """A member of a share group lives, and what it subscribes to."""
+    """The heartbeat of a member of a share group, with its subscription."""
 
     group_id: string
     member_id: string
@@ -19,7 +19,7 @@ class ShareGroupHeartbeatRequest(Message, key=76, versions=(1, 1), flexible=0):
 
 
 class ShareGroupHeartbeatResponse(Message, key=76, versions=(1, 1), flexible=0):
-    """The member's epoch, the next heartbeat and, when changed, its assignment."""
+    """The member's epoch, the heartbeat interval and, if changed, its assignment."""
 
     class TopicPartitions(Message):
         topic_id: uuid

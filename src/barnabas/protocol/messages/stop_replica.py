@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class StopReplicaRequest(Message, key=5, versions=(0, 4), flexible=2):
-    """The controller tells a broker to stop, perhaps delete, replicas (ZooKeeper mode)."""
+    """The controller stops, and optionally deletes, replicas of a broker (ZooKeeper mode)."""
 
     class PartitionV0(Message):
         topic_name: string

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class StreamsGroupDescribeRequest(Message, key=89, versions=(0, 0), flexible=0):
-    """Which streams groups (KIP-1071) to describe."""
+    """The streams groups (KIP-1071) to describe."""
 
     group_ids: list[string]
     include_authorized_operations: bool

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class StreamsGroupHeartbeatRequest(Message, key=88, versions=(0, 0), flexible=0):
-    """A member of a streams group (KIP-1071) lives, with its topology and tasks."""
+    """The heartbeat of a member of a streams group (KIP-1071), with its topology and tasks."""
 
     class KeyValue(Message):
         key: string
@@ -72,7 +72,7 @@ class StreamsGroupHeartbeatRequest(Message, key=88, versions=(0, 0), flexible=0)
 
 
 class StreamsGroupHeartbeatResponse(Message, key=88, versions=(0, 0), flexible=0):
-    """The member's epoch, the next heartbeat and, when changed, its tasks."""
+    """The member's epoch, the heartbeat interval and, if changed, its tasks."""
 
     class Status(Message):
         status_code: int8

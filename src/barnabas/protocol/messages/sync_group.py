@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, string
 
 
 class SyncGroupRequest(Message, key=14, versions=(0, 5), flexible=4):
-    """The leader hands in the assignments of a generation; all members wait for theirs."""
+    """The leader sends the assignments of a generation; all members wait for theirs."""
 
     class Assignment(Message):
         member_id: string

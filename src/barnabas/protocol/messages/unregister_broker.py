@@ -9,13 +9,13 @@ from barnabas.protocol.schema import Message, int16, int32, string
 
 
 class UnregisterBrokerRequest(Message, key=64, versions=(0, 0), flexible=0):
-    """A broker will not come back."""
+    """Unregisters a broker."""
 
     broker_id: int32
 
 
 class UnregisterBrokerResponse(Message, key=64, versions=(0, 0), flexible=0):
-    """Whether it is forgotten."""
+    """Whether it was unregistered."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class UpdateMetadataRequest(Message, key=6, versions=(0, 8), flexible=6):
-    """The controller tells a broker the state of partitions and brokers (ZooKeeper mode)."""
+    """The controller sends the state of partitions and brokers to a broker (ZooKeeper mode)."""
 
     class PartitionState(Message):
         topic_name: string = field("0-4", default="", ignorable=True)
@@ -52,6 +52,6 @@ class UpdateMetadataRequest(Message, key=6, versions=(0, 8), flexible=6):
 
 
 class UpdateMetadataResponse(Message, key=6, versions=(0, 8), flexible=6):
-    """Whether the broker took it."""
+    """Whether the broker accepted it."""
 
     error_code: int16

@@ -29,7 +29,7 @@ class UpdateRaftVoterRequest(Message, key=82, versions=(0, 0), flexible=0):
 
 
 class UpdateRaftVoterResponse(Message, key=82, versions=(0, 0), flexible=0):
-    """Whether they were taken, and who leads."""
+    """Whether they were accepted, and the current leader."""
 
     class CurrentLeader(Message):
         leader_id: int32 = field(default=-1)

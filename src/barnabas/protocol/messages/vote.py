@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int16, int32, int64, string
 
 
 class VoteRequest(Message, key=52, versions=(0, 2), flexible=0):
-    """A candidate, or from version 2 a prospective one, asks for a vote."""
+    """A candidate, or from version 2 a prospective one, requests a vote."""
 
     class PartitionData(Message):
         partition_index: int32
@@ -32,7 +32,7 @@ class VoteRequest(Message, key=52, versions=(0, 2), flexible=0):
 
 
 class VoteResponse(Message, key=52, versions=(0, 2), flexible=0):
-    """Whether the vote was given."""
+    """Whether the vote was granted."""
 
     class PartitionData(Message):
         partition_index: int32

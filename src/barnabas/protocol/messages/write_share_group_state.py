@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class WriteShareGroupStateRequest(Message, key=85, versions=(0, 0), flexible=0):
-    """Share state that a leader wants kept."""
+    """Share state that a leader persists."""
 
     class StateBatch(Message):
         first_offset: int64

@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int16, int32, int64, string
 
 
 class WriteTxnMarkersRequest(Message, key=27, versions=(1, 1), flexible=1):
-    """A transaction coordinator has markers written into partitions."""
+    """A transaction coordinator sends the markers to write to partitions."""
 
     class WritableTxnMarkerTopic(Message):
         name: string

@@ -9,14 +9,14 @@ from barnabas.protocol.schema import NEW, Message, field, int8, int32, int64, st
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, versions=(0, 0)):
-    """Whose current assignment it is."""
+    """The group and member of a current assignment."""
 
     group_id: string
     member_id: string
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions=(0, 0), flexible=0):
-    """What a member owns now and still has to give up."""
+    """The partitions that a member owns and still has to revoke."""
 
     class TopicPartitions(Message):
         topic_id: uuid
@@ -30,14 +30,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions=(0, 0),
 
 
 class ConsumerGroupMemberMetadataKey(Message, key=5, versions=(0, 0)):
-    """Which member it is."""
+    """The group and member."""
 
     group_id: string
     member_id: string
 
 
 class ConsumerGroupMemberMetadataValue(Message, key=5, versions=(0, 0), flexible=0):
-    """How a member introduced itself and what it subscribes to."""
+    """A member's client, host and subscription."""
 
     class ClassicProtocol(Message):
         name: string
@@ -59,7 +59,7 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions=(0, 0), flexible
 
 
 class ConsumerGroupMetadataKey(Message, key=3, versions=(0, 0)):
-    """Which group it is."""
+    """The group."""
 
     group_id: string
 
@@ -72,7 +72,7 @@ class ConsumerGroupMetadataValue(Message, key=3, versions=(0, 0), flexible=0):
 
 
 class ConsumerGroupPartitionMetadataKey(Message, key=4, versions=(0, 0)):
-    """Whose partition counts they are."""
+    """The group of the partition counts."""
 
     group_id: string
 
@@ -94,14 +94,14 @@ class ConsumerGroupPartitionMetadataValue(Message, key=4, versions=(0, 0), flexi
 
 
 class ConsumerGroupRegularExpressionKey(Message, key=16, versions=(0, 0)):
-    """Which subscription pattern of which group it is."""
+    """The group and the subscription pattern."""
 
     group_id: string
     regular_expression: string
 
 
 class ConsumerGroupRegularExpressionValue(Message, key=16, versions=(0, 0), flexible=0):
-    """The topics that a subscription pattern stood for."""
+    """The topics that matched a subscription pattern."""
 
     topics: list[string]
     version: int64
@@ -109,14 +109,14 @@ class ConsumerGroupRegularExpressionValue(Message, key=16, versions=(0, 0), flex
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, key=7, versions=(0, 0)):
-    """Whose target assignment it is."""
+    """The group and member of a target assignment."""
 
     group_id: string
     member_id: string
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions=(0, 0), flexible=0):
-    """What a member should own in the end."""
+    """The partitions that a member should own."""
 
     class TopicPartition(Message):
         topic_id: uuid
@@ -126,7 +126,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions=(0, 0), 
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions=(0, 0)):
-    """Whose target epoch it is."""
+    """The group of a target assignment epoch."""
 
     group_id: string
 

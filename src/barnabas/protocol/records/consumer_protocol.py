@@ -1,4 +1,4 @@
-"""What members of a classic consumer group tell each other when they join.
+"""The metadata that members of a classic consumer group exchange.
 
 Written by tools/generate_messages.py: change that, not this file.
 """
@@ -20,7 +20,7 @@ class ConsumerProtocolAssignment(Message, versions=(0, 3)):
 
 
 class ConsumerProtocolSubscription(Message, versions=(0, 3)):
-    """The topics a member wants, and what it owns."""
+    """A member's subscribed topics, and the partitions that it owns."""
 
     class TopicPartition(Message):
         topic: string

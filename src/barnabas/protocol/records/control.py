@@ -1,4 +1,4 @@
-"""Values of control records: leadership, snapshots, voters, ends of transactions.
+"""Values of control records: leadership, snapshots, voters, transaction markers.
 
 Written by tools/generate_messages.py: change that, not this file.
 """
@@ -16,7 +16,7 @@ class EndTxnMarker(Message, versions=(0, 0)):
 
 
 class KRaftVersionRecord(Message, versions=(0, 0), flexible=0):
-    """The version of the quorum's own rules."""
+    """The kraft.version of the quorum."""
 
     version: int16
     kraft_version: int16 = field(name="kRaftVersion")
@@ -42,7 +42,7 @@ class SnapshotFooterRecord(Message, versions=(0, 0), flexible=0):
 
 
 class SnapshotHeaderRecord(Message, versions=(0, 0), flexible=0):
-    """The first record of a snapshot, with the time it reaches to."""
+    """The first record of a snapshot, with the timestamp of its last record."""
 
     version: int16
     last_contained_log_timestamp: int64

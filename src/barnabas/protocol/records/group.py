@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int32, int64, string, uuid
 
 
 class GroupMetadataKey(Message, key=2, versions=(0, 0)):
-    """Which classic group it is."""
+    """The classic group."""
 
     group: string
 
@@ -37,7 +37,7 @@ class GroupMetadataValue(Message, key=2, versions=(0, 4), flexible=4):
 
 
 class LegacyOffsetCommitKey(Message, key=0, versions=(0, 0)):
-    """Which group and partition it is, as oldest brokers wrote it."""
+    """The group and partition, in the oldest format."""
 
     group: string
     topic: string
@@ -45,7 +45,7 @@ class LegacyOffsetCommitKey(Message, key=0, versions=(0, 0)):
 
 
 class LegacyOffsetCommitValue(Message, key=0, versions=(0, 0)):
-    """A committed offset, as oldest brokers wrote it."""
+    """A committed offset, in the oldest format."""
 
     offset: int64
     metadata: string
@@ -53,7 +53,7 @@ class LegacyOffsetCommitValue(Message, key=0, versions=(0, 0)):
 
 
 class OffsetCommitKey(Message, key=1, versions=(0, 0)):
-    """Which group and partition it is."""
+    """The group and partition."""
 
     group: string
     topic: string

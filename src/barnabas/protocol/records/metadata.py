@@ -9,13 +9,13 @@ from barnabas.protocol.schema import Message, field, float64, int8, int16, int32
 
 
 class AbortTransactionRecord(Message, key=25, versions=(0, 0), flexible=0):
-    """What came since the matching begin does not count."""
+    """The records since the matching begin are discarded."""
 
     reason: string | None = field(tag=0, default=None)
 
 
 class AccessControlEntryRecord(Message, key=18, versions=(0, 0), flexible=0):
-    """An access rule exists."""
+    """An ACL was created."""
 
     id: uuid
     resource_type: int8
@@ -28,7 +28,7 @@ class AccessControlEntryRecord(Message, key=18, versions=(0, 0), flexible=0):
 
 
 class BeginTransactionRecord(Message, key=23, versions=(0, 0), flexible=0):
-    """What follows takes effect only with the matching end (KIP-868)."""
+    """The following records take effect only with the matching end (KIP-868)."""
 
     name: string | None = field(tag=0, default=None)
 
@@ -44,7 +44,7 @@ class BrokerRegistrationChangeRecord(Message, key=17, versions=(0, 2), flexible=
 
 
 class ClearElrRecord(Message, key=28, versions=(0, 0), flexible=0):
-    """The eligible leader replicas of a topic, or of all, are forgotten."""
+    """Clears the eligible leader replicas of a topic, or of all topics."""
 
     topic_name: string
 
@@ -72,7 +72,7 @@ class ConfigRecord(Message, key=4, versions=(0, 0), flexible=0):
 
 
 class DelegationTokenRecord(Message, key=10, versions=(0, 0), flexible=0):
-    """A delegation token exists."""
+    """A delegation token was created."""
 
     owner: string
     requester: string
@@ -84,7 +84,7 @@ class DelegationTokenRecord(Message, key=10, versions=(0, 0), flexible=0):
 
 
 class EndTransactionRecord(Message, key=24, versions=(0, 0), flexible=0):
-    """What came since the matching begin takes effect."""
+    """The records since the matching begin take effect."""
 
 
 class FeatureLevelRecord(Message, key=12, versions=(0, 0), flexible=0):
@@ -102,11 +102,11 @@ class FenceBrokerRecord(Message, key=7, versions=(0, 0), flexible=0):
 
 
 class NoOpRecord(Message, key=20, versions=(0, 0), flexible=0):
-    """Nothing changed; it only moves the log on."""
+    """Changes nothing; it only advances the log."""
 
 
 class PartitionChangeRecord(Message, key=5, versions=(0, 2), flexible=0):
-    """What changed about a partition; fields that did not change are absent."""
+    """Changes of a partition; unchanged fields are absent."""
 
     partition_id: int32 = field(default=-1)
     topic_id: uuid
@@ -140,7 +140,7 @@ class PartitionRecord(Message, key=3, versions=(0, 2), flexible=0):
 
 
 class ProducerIdsRecord(Message, key=15, versions=(0, 0), flexible=0):
-    """Producer ids below the given one are handed out."""
+    """Producer ids below the given one are allocated."""
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)
@@ -195,32 +195,32 @@ class RegisterControllerRecord(Message, key=27, versions=(0, 0), flexible=0):
 
 
 class RemoveAccessControlEntryRecord(Message, key=19, versions=(0, 0), flexible=0):
-    """An access rule is gone."""
+    """An ACL was deleted."""
 
     id: uuid
 
 
 class RemoveDelegationTokenRecord(Message, key=26, versions=(0, 0), flexible=0):
-    """A delegation token is gone."""
+    """A delegation token was removed."""
 
     token_id: string
 
 
 class RemoveTopicRecord(Message, key=9, versions=(0, 0), flexible=0):
-    """A topic and its partitions are gone."""
+    """A topic and its partitions were deleted."""
 
     topic_id: uuid
 
 
 class RemoveUserScramCredentialRecord(Message, key=22, versions=(0, 0), flexible=0):
-    """A user's SCRAM credential is gone."""
+    """A user's SCRAM credential was deleted."""
 
     name: string
     mechanism: int8
 
 
 class TopicRecord(Message, key=2, versions=(0, 0), flexible=0):
-    """A topic exists."""
+    """A topic was created."""
 
     name: string
     topic_id: uuid
@@ -241,7 +241,7 @@ class UnregisterBrokerRecord(Message, key=1, versions=(0, 0), flexible=0):
 
 
 class UserScramCredentialRecord(Message, key=11, versions=(0, 0), flexible=0):
-    """A user's SCRAM credential exists."""
+    """A user's SCRAM credential was created."""
 
     name: string
     mechanism: int8
@@ -252,6 +252,6 @@ class UserScramCredentialRecord(Message, key=11, versions=(0, 0), flexible=0):
 
 
 class ZkMigrationStateRecord(Message, key=21, versions=(0, 0), flexible=0):
-    """How far the move from ZooKeeper to the quorum is."""
+    """The state of the migration from ZooKeeper to KRaft."""
 
     zk_migration_state: int8

@@ -1,4 +1,4 @@
-"""How a principal travels inside a forwarded request.
+"""The principal inside a forwarded request.
 
 Written by tools/generate_messages.py: change that, not this file.
 """
@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, string
 
 
 class DefaultPrincipalData(Message, versions=(0, 0), flexible=0):
-    """Type and name of a principal, and whether a token vouched for it."""
+    """Type and name of a principal, and whether it authenticated with a token."""
 
     type: string
     name: string

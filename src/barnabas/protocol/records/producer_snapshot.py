@@ -1,4 +1,4 @@
-"""The file that keeps the producers of a log.
+"""The file that stores the producers of a log.
 
 Written by tools/generate_messages.py: change that, not this file.
 """

@@ -1,4 +1,4 @@
-"""The file that keeps a voter's term and vote.
+"""The file that stores a voter's epoch and vote.
 
 Written by tools/generate_messages.py: change that, not this file.
 """
@@ -10,7 +10,7 @@ from barnabas.protocol.schema import Message, field, int32, int64, string, uuid
 
 
 class QuorumStateData(Message, versions=(0, 1), flexible=0):
-    """Term, vote, leader and, in version 0, voters."""
+    """Epoch, vote, leader and, in version 0, voters."""
 
     class Voter(Message):
         voter_id: int32

@@ -77,7 +77,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message, key=1, versions=(0, 0), flex
 
 
 class RemotePartitionDeleteMetadataRecord(Message, key=2, versions=(0, 0), flexible=0):
-    """A partition's remote segments are to be deleted, or are."""
+    """The deletion of a partition's remote segments."""
 
     class TopicIdPartitionEntry(Message):
         name: string

@@ -9,14 +9,14 @@ from barnabas.protocol.schema import Message, int8, int32, int64, string, uuid
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message, key=14, versions=(0, 0)):
-    """Whose current assignment it is."""
+    """The group and member of a current assignment."""
 
     group_id: string
     member_id: string
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, key=14, versions=(0, 0), flexible=0):
-    """What a member reads now."""
+    """The partitions that a member reads."""
 
     class TopicPartitions(Message):
         topic_id: uuid
@@ -29,14 +29,14 @@ class ShareGroupCurrentMemberAssignmentValue(Message, key=14, versions=(0, 0), f
 
 
 class ShareGroupMemberMetadataKey(Message, key=10, versions=(0, 0)):
-    """Which member it is."""
+    """The group and member."""
 
     group_id: string
     member_id: string
 
 
 class ShareGroupMemberMetadataValue(Message, key=10, versions=(0, 0), flexible=0):
-    """How a member introduced itself and what it subscribes to."""
+    """A member's client, host and subscription."""
 
     rack_id: string | None
     client_id: string
@@ -45,7 +45,7 @@ class ShareGroupMemberMetadataValue(Message, key=10, versions=(0, 0), flexible=0
 
 
 class ShareGroupMetadataKey(Message, key=11, versions=(0, 0)):
-    """Which group it is."""
+    """The group."""
 
     group_id: string
 
@@ -58,7 +58,7 @@ class ShareGroupMetadataValue(Message, key=11, versions=(0, 0), flexible=0):
 
 
 class ShareGroupStatePartitionMetadataKey(Message, key=15, versions=(0, 0)):
-    """Whose share partitions they are."""
+    """The group of the share partitions."""
 
     group_id: string
 
@@ -81,14 +81,14 @@ class ShareGroupStatePartitionMetadataValue(Message, key=15, versions=(0, 0), fl
 
 
 class ShareGroupTargetAssignmentMemberKey(Message, key=13, versions=(0, 0)):
-    """Whose target assignment it is."""
+    """The group and member of a target assignment."""
 
     group_id: string
     member_id: string
 
 
 class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions=(0, 0), flexible=0):
-    """What a member should read."""
+    """The partitions that a member should read."""
 
     class TopicPartition(Message):
         topic_id: uuid
@@ -98,7 +98,7 @@ class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions=(0, 0), fl
 
 
 class ShareGroupTargetAssignmentMetadataKey(Message, key=12, versions=(0, 0)):
-    """Whose target epoch it is."""
+    """The group of a target assignment epoch."""
 
     group_id: string
 

@@ -1,4 +1,4 @@
-"""Records of the share coordinator: how far each share partition is.
+"""Records of the share coordinator: the state of each share partition.
 
 Written by tools/generate_messages.py: change that, not this file.
 """
@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, int8, int16, int32, int64, string,
 
 
 class ShareSnapshotKey(Message, key=0, versions=(0, 0)):
-    """Which group and partition the snapshot is of."""
+    """The group and partition of a snapshot."""
 
     group_id: string
     topic_id: uuid
@@ -35,7 +35,7 @@ class ShareSnapshotValue(Message, key=0, versions=(0, 0), flexible=0):
 
 
 class ShareUpdateKey(Message, key=1, versions=(0, 0)):
-    """Which group and partition the update is of."""
+    """The group and partition of an update."""
 
     group_id: string
     topic_id: uuid
@@ -43,7 +43,7 @@ class ShareUpdateKey(Message, key=1, versions=(0, 0)):
 
 
 class ShareUpdateValue(Message, key=1, versions=(0, 0), flexible=0):
-    """What changed in a share partition since its snapshot."""
+    """Changes of a share partition since its snapshot."""
 
     class StateBatch(Message):
         first_offset: int64

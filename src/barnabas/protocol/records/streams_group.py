@@ -9,14 +9,14 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class StreamsGroupCurrentMemberAssignmentKey(Message, key=22, versions=(0, 0)):
-    """Whose current tasks they are."""
+    """The group and member of current tasks."""
 
     group_id: string
     member_id: string
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, versions=(0, 0), flexible=0):
-    """The tasks a member has now and still has to give up."""
+    """The tasks that a member has and still has to revoke."""
 
     class TaskIds(Message):
         subtopology_id: string
@@ -34,14 +34,14 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, versions=(0, 0),
 
 
 class StreamsGroupMemberMetadataKey(Message, key=19, versions=(0, 0)):
-    """Which member it is."""
+    """The group and member."""
 
     group_id: string
     member_id: string
 
 
 class StreamsGroupMemberMetadataValue(Message, key=19, versions=(0, 0), flexible=0):
-    """How a member introduced itself, its process and endpoint."""
+    """A member's client, process and endpoint."""
 
     class Endpoint(Message):
         host: string
@@ -63,7 +63,7 @@ class StreamsGroupMemberMetadataValue(Message, key=19, versions=(0, 0), flexible
 
 
 class StreamsGroupMetadataKey(Message, key=17, versions=(0, 0)):
-    """Which group it is."""
+    """The group."""
 
     group_id: string
 
@@ -76,7 +76,7 @@ class StreamsGroupMetadataValue(Message, key=17, versions=(0, 0), flexible=0):
 
 
 class StreamsGroupTargetAssignmentMemberKey(Message, key=21, versions=(0, 0)):
-    """Whose target tasks they are."""
+    """The group and member of target tasks."""
 
     group_id: string
     member_id: string
@@ -95,7 +95,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message, key=21, versions=(0, 0), 
 
 
 class StreamsGroupTargetAssignmentMetadataKey(Message, key=20, versions=(0, 0)):
-    """Whose target epoch it is."""
+    """The group of a target assignment epoch."""
 
     group_id: string
 
@@ -107,7 +107,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message, key=20, versions=(0, 0)
 
 
 class StreamsGroupTopologyKey(Message, key=23, versions=(0, 0)):
-    """Whose topology it is."""
+    """The group of a topology."""
 
     group_id: string
 
