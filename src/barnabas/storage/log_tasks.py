@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.loop.workers import WorkersBusyError
 from barnabas.storage.cleaner.cleaner import log_dir_of
 from barnabas.storage.directories.log_dir import LogDir
@@ -27,7 +28,6 @@ from barnabas.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-NANOSECONDS_PER_MS = 1_000_000
 # Pieces that one call does at most, so that the loop serves requests in between.
 PIECES_PER_CALL = 16
 # How long to sleep when nothing at all is scheduled.
@@ -133,7 +133,7 @@ class LogTasks:
         return self._number
 
     def _now_ms(self) -> int:
-        return self._clock.monotonic_ns() // NANOSECONDS_PER_MS
+        return self._clock.monotonic_ns() // NS_PER_MS
 
     def run_due(self, pieces: int = PIECES_PER_CALL) -> int:
         """Do up to so many pieces of what is due; how many milliseconds may pass until the next call."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from barnabas.base.log_text import shown
 from barnabas.base.principals import ANONYMOUS
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
@@ -45,7 +46,6 @@ TURN_NS = 2_000_000
 REQUESTS_BETWEEN_LOOKS = 4
 _SIZE = struct.Struct(">i")
 _SIZE_BYTES = _SIZE.size
-_MS = 1_000_000
 
 
 def authenticate(peer: Address) -> str:
@@ -310,7 +310,7 @@ class BrokerListener:
             logger.error("an error while serving %r", stream.context, exc_info=error)
 
     def after(self, delay_ms: int, stream: RequestStream, action: Callable[[], None]) -> None:
-        self._timers.set((stream, "silent"), self.clock.monotonic_ns() + delay_ms * _MS, action)
+        self._timers.set((stream, "silent"), self.clock.monotonic_ns() + delay_ms * NS_PER_MS, action)
 
     # Idle connections --------------------------------------------------------------------------------------
 
@@ -318,11 +318,11 @@ class BrokerListener:
         if self._max_idle_ms < 0:
             return
         delay_ms = max(1, min(IDLE_SWEEP_MS, self._max_idle_ms // 4))
-        self._timers.set((self, "sweep"), self.clock.monotonic_ns() + delay_ms * _MS, self._sweep)
+        self._timers.set((self, "sweep"), self.clock.monotonic_ns() + delay_ms * NS_PER_MS, self._sweep)
 
     def _sweep(self) -> None:
         """Closes connections that were idle for connections.max.idle.ms and wait for no response."""
-        latest_ns = self.clock.monotonic_ns() - self._max_idle_ms * _MS
+        latest_ns = self.clock.monotonic_ns() - self._max_idle_ms * NS_PER_MS
         for stream in list(self._streams):
             if stream.is_idle and stream.last_active_ns < latest_ns:
                 stream.close()

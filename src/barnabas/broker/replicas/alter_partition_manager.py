@@ -13,6 +13,7 @@ from collections.abc import Callable
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import ReplicaContext
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.messages.assign_replicas_to_dirs import (
@@ -32,7 +33,6 @@ RETRY_MS = 50
 ASSIGN_RETRY_MS = 1_000
 # Larger requests would hold the controller too long (Apache Kafka has the same limit).
 ASSIGNMENTS_PER_REQUEST = 2_250
-_MS = 1_000_000
 
 
 Pending = dict[tuple[Uuid, int], tuple[Partition[Log], Proposal]]
@@ -146,7 +146,7 @@ class AlterPartitionManager:
     def _try_again(self, again: Pending) -> None:
         self._waiting = {**again, **self._waiting}
         if again:
-            deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * _MS
+            deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * NS_PER_MS
             self._timers.set((self, "again"), deadline_ns, self._send_at_tick_end)
         elif self._waiting:
             self._send_at_tick_end()
@@ -243,7 +243,7 @@ class DirAssignments:
         self._is_sent = False
         logger.warning("AssignReplicasToDirs failed (%s); retrying", error)
         self._waiting = {**asked, **self._waiting}
-        deadline_ns = self._broker.clock.monotonic_ns() + ASSIGN_RETRY_MS * _MS
+        deadline_ns = self._broker.clock.monotonic_ns() + ASSIGN_RETRY_MS * NS_PER_MS
         self._timers.set((self, "again"), deadline_ns, self._send_at_tick_end)
 
     def stop(self) -> None:

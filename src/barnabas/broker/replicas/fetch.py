@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.broker.replicas.current_leader import current_leader, live_leader
 from barnabas.broker.replicas.partition_reads import NO_RECORDS, PartitionData, Reader, error_data, read
@@ -102,7 +103,7 @@ class Fetch:
         purgatory = self._replicas.purgatory
         partitions = self._replicas.partitions
         hosted = [partitions[one.topic, one.request.partition] for one in self._wanted]
-        deadline_ns = self._replicas.now_ns() + self._request.max_wait_ms * 1_000_000
+        deadline_ns = self._replicas.now_ns() + self._request.max_wait_ms * NS_PER_MS
         purgatory.wait(operation, hosted, deadline_ns)
         self._call.on_disconnect = partial(purgatory.forget, operation)
         return operation.promise

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.replicas.alter_partition_manager import DirAssignments
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_logs import AFTER_FAULT_MS, BETWEEN_SLICES_MS, ReplicaStorage
@@ -35,7 +36,6 @@ WAIT_MS = 20
 FOLDER_NAME_BYTES = 255
 # The unique suffix of a future directory: a dot and 32 digits.
 UNIQUE_BYTES = 33
-_MS = 1_000_000
 
 
 class Table(Protocol):
@@ -113,7 +113,7 @@ class LogDirMoves:
 
     def _soon(self, delay_ms: int) -> None:
         if self._is_running and self._table.storage.manager.futures:
-            self._timers.set((self, "copy"), self._table.now_ns() + delay_ms * _MS, self._copy)
+            self._timers.set((self, "copy"), self._table.now_ns() + delay_ms * NS_PER_MS, self._copy)
 
     def _copy(self) -> None:
         """Runs a slice of work on all copies in turn."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.base.topic_names import is_internal
+from barnabas.base.units import NS_PER_MS
 from barnabas.batch.check import InvalidRecords
 from barnabas.batch.view import BatchView
 from barnabas.broker.network.request_context import Answer, CloseConnectionError, RequestContext
@@ -243,7 +244,7 @@ class Produce:
 
     def _wait(self, waiting: list[Write], acks: int) -> Promise[ProduceResponse]:
         operation = DelayedProduce(self, self._replicas, waiting, acks)
-        deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * 1_000_000
+        deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * NS_PER_MS
         keys = [write.hosted for write in waiting if write.hosted is not None]
         purgatory = self._replicas.purgatory
         purgatory.wait(operation, keys, deadline_ns)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import BrokerContext
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
@@ -50,7 +51,6 @@ BETWEEN_SLICES_MS = 1
 RETRY_MS = 100
 # Backoff after an error in a periodic task, which must neither stop for good nor flood the log.
 AFTER_FAULT_MS = 1_000
-_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class ReplicaStorage:
         self._workers.submit(partial(self.manager.close, self._broker_epoch), closed)
 
     def _after(self, key: tuple[Hashable, str], delay_ms: int, action: Callable[[], None]) -> None:
-        self._timers.set(key, self._clock.monotonic_ns() + delay_ms * _MS, action)
+        self._timers.set(key, self._clock.monotonic_ns() + delay_ms * NS_PER_MS, action)
 
     # Background tasks
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
@@ -46,7 +47,6 @@ from barnabas.storage.producers.producer_append import AppendOrigin, Verificatio
 
 logger = logging.getLogger(__name__)
 
-_MS = 1_000_000
 _NO_ERROR = ErrorCode.NONE
 
 # A failed directory: its path, and its id if it has one (KIP-858).
@@ -90,7 +90,7 @@ class ReplicaManager(PartitionTable):
         self.on_changed: list[Callable[[Hosted], None]] = []
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
-        self._rules = Rules(self.broker_id, self._lag_max_ms * _MS, self.is_eligible, self.is_alive)
+        self._rules = Rules(self.broker_id, self._lag_max_ms * NS_PER_MS, self.is_eligible, self.is_alive)
         self._transitions = ReplicaTransitions(
             self.broker_id,
             lambda: broker.image,
@@ -422,7 +422,7 @@ class ReplicaManager(PartitionTable):
     def _check_isrs(self) -> None:
         """Called every half of replica.lag.time.max.ms: proposes to remove lagging followers from the ISR."""
         now_ns = self.now_ns()
-        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * _MS, self._check_isrs)
+        self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * NS_PER_MS, self._check_isrs)
         for partition in self.partitions.values():
             if len(partition.isr) > 1 and partition.propose_leaving(now_ns):
                 self.isr_changes.submit(partition)

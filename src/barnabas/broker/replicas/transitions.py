@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.base.units import NS_PER_MS
 from barnabas.broker.replicas.hosted_partition import Become, Transition
 from barnabas.broker.sliced_work import WAIT, SlicedWork, Step
 from barnabas.metadata.delta import Delta
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_MS = 1_000
 MAX_RETRY_MS = 60_000
-_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class ReplicaTransitions:
                 self._retry_ms,
             )
             self._mark_failed(transition)
-            self._timers.set((self, "retry"), self._now_ns() + self._retry_ms * _MS, self._retry)
+            self._timers.set((self, "retry"), self._now_ns() + self._retry_ms * NS_PER_MS, self._retry)
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._failed.pop(key, None) is not None:
             logger.info("%s has become %s after all", name, transition.become.value)

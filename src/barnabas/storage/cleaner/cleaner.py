@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.storage.cleaner.cleaning_plan import LogToClean, dirty_range, plan
@@ -32,7 +33,6 @@ MAX_DEDUPE_BYTES = 2**31 - 1
 # Steps no larger than this: some hundred records, a third of a millisecond of work.
 MAX_PIECE_BYTES = 64 * 1024
 MIN_PIECE_BYTES = 4096
-NANOSECONDS_PER_MS = 1_000_000
 Piece = Callable[[], None]
 # What a step says instead of a count of bytes when no log is due.
 IDLE = -1
@@ -261,7 +261,7 @@ class LogCleaner:
             return _to_ms(self._resume_at_ns - now_ns)
         moved = self._advance()
         if moved == IDLE:
-            delay_ns = self._options.backoff_ms * NANOSECONDS_PER_MS
+            delay_ns = self._options.backoff_ms * NS_PER_MS
         else:
             delay_ns = int(moved * 1e9 / self._options.io_max_bytes_per_second)
         self._resume_at_ns = now_ns + delay_ns
@@ -387,7 +387,7 @@ def log_dir_of(log: Log) -> str:
 
 
 def _to_ms(nanoseconds: int) -> int:
-    return -(-nanoseconds // NANOSECONDS_PER_MS)
+    return -(-nanoseconds // NS_PER_MS)
 
 
 def _report(target: LogToClean, stats: RoundStats) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.random import Random
@@ -301,7 +302,7 @@ class LocalLog:
 
     def _delete_later(self, names: Sequence[str]) -> None:
         if names:
-            due_ms = self.clock.monotonic_ns() // 1_000_000 + self.options.file_delete_delay_ms
+            due_ms = self.clock.monotonic_ns() // NS_PER_MS + self.options.file_delete_delay_ms
             self._file_deletions.append(FileDeletion(self.disk, lambda: self.folder, names, due_ms))
 
     def take_file_deletions(self) -> list[FileDeletion]:
