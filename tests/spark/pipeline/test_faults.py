@@ -164,7 +164,7 @@ def test_doubled_braces_stay() -> None:
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java has ended.\n\tat org.apache.spark"),
             "Spark does not start on nonsense: [JAVA_GATEWAY_EXITED] Java has ended.; check --master and --conf",
         ),
-        (Py4JError("Could not parse Master URL: 'nonsense'"), "nonsense: Could not parse Master URL: 'nonsense'; look"),
+        (Py4JError("Could not parse Master URL: 'nonsense'"), "nonsense: Could not parse Master URL: 'nonsense'; check"),
         (RuntimeError("no Java >= 17 was found"), "run: no Java >= 17 was found"),
         (ImportError("barnabas.spark needs PySpark"), "run: barnabas.spark needs PySpark"),
     ],
