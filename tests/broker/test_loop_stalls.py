@@ -20,8 +20,8 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.records import metadata as records
 from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.runtime.disk.watched_disk import WatchedDisk
 from barnabas.runtime.simulated.disk_faults import SYNCS, Kind
-from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.cleaner.cleaner import LogCleaner
 from barnabas.storage.directories.clean_shutdown import has_clean_shutdown
 from barnabas.storage.log.log import Log

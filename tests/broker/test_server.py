@@ -37,14 +37,14 @@ from barnabas.protocol.primitives import record_view
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.folder_disk import FolderDisk
+from barnabas.runtime.disk.watched_disk import WatchedDisk
+from barnabas.runtime.loop.loop_guard import LoopGuard
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
-from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SystemRandom
 from barnabas.runtime.simulated.disk_faults import Kind
-from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.failure import explain
 from barnabas.storage.refused import StorageRefused
 from tests.broker.worlds.front_world import Front, Wire, serve_until
@@ -393,7 +393,7 @@ def test_a_broker_whose_metadata_log_fails_waits_for_no_controller(
     loop.finish(broker.stop())
     (reason,) = fatal
     assert isinstance(reason, OSError) and reason.errno == code
-    assert "this node cannot go on" in caplog.text
+    assert "this node cannot continue" in caplog.text
     assert explain(reason) in caplog.text
 
 

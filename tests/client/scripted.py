@@ -122,12 +122,12 @@ class ScriptedBroker:
     def api_versions(self, request: ApiVersionsRequest, version: int) -> Answer:
         keys = [
             ApiVersionsResponse.ApiVersion(
-                api_key=value.key,
-                min_version=value.versions.lowest,
-                max_version=min(value.stable, self.highest.get(value.key, value.stable)),
+                api_key=known.key,
+                min_version=known.versions.lowest,
+                max_version=min(known.stable, self.highest.get(known.key, known.stable)),
             )
-            for value in apis().values()
-            if value.stable >= value.versions.lowest
+            for known in apis().values()
+            if known.stable >= known.versions.lowest
         ]
         known = self.highest.get(18, 4)
         code = ErrorCode.UNSUPPORTED_VERSION if version > known else ErrorCode.NONE

@@ -22,19 +22,19 @@ def partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def subscription(told: Mapping[str, Any]) -> Subscription:
-    user_data = told["user_data_hex"]
+def subscription(row_of_member: Mapping[str, Any]) -> Subscription:
+    user_data = row_of_member["user_data_hex"]
     return Subscription(
-        topics=tuple(told["topics"]),
+        topics=tuple(row_of_member["topics"]),
         user_data=None if user_data is None else bytes.fromhex(user_data),
-        owned=tuple(map(partition, told["owned"])),
-        group_instance_id=told.get("group_instance_id"),
+        owned=tuple(map(partition, row_of_member["owned"])),
+        group_instance_id=row_of_member.get("group_instance_id"),
     )
 
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: f"{row['assignor']}: {row['case']}")
 def test_plans_equal_apache_kafkas(row: Mapping[str, Any]) -> None:
     (assignor,) = assignors([row["assignor"]])
-    members = {member: subscription(told) for member, told in row["members"].items()}
+    members = {member: subscription(row_of_member) for member, row_of_member in row["members"].items()}
     plan = assignor.assign(row["partitions"], members)
     assert {member: [str(one) for one in mine] for member, mine in plan.items()} == row["assignment"]

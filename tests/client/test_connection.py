@@ -26,11 +26,11 @@ class RecordedCalls:
     """The recorded calls of a request's callback."""
 
     def __init__(self) -> None:
-        self.answers: list[Message | None] = []
+        self.responses: list[Message | None] = []
         self.errors: list[Exception | None] = []
 
     def __call__(self, response: Message | None, error: Exception | None) -> None:
-        self.answers.append(response)
+        self.responses.append(response)
         self.errors.append(error)
 
 
@@ -60,7 +60,7 @@ class Greeting:
             lambda *pieces: self.sent.append(frame(list(pieces)))
         )
 
-    def answer(self, response: ApiVersionsResponse, version: int) -> None:
+    def respond(self, response: ApiVersionsResponse, version: int) -> None:
         header, request = read_request(self.sent[-1])
         assert isinstance(request, ApiVersionsRequest)
         data = write_response(response, version, header.correlation_id)
@@ -77,7 +77,7 @@ def test_versions_are_agreed_on() -> None:
     assert (header.version, header.client_id) == (4, "tester")
     assert isinstance(request, ApiVersionsRequest)
     assert request.client_software_name == "barnabas"
-    greeting.answer(versions(("ApiVersions", 0, 4), ("Metadata", 0, 7), ("Produce", 0, 99)), 4)
+    greeting.respond(versions(("ApiVersions", 0, 4), ("Metadata", 0, 7), ("Produce", 0, 99)), 4)
     assert greeting.outcome == [None]
     protocol = greeting.protocol
     assert protocol.version_for(api_named("Metadata")) == 7
@@ -89,7 +89,7 @@ def test_versions_are_agreed_on() -> None:
 
 def test_what_is_too_old_or_too_new_is_said() -> None:
     greeting = Greeting()
-    greeting.answer(versions(("CreateTopics", 0, 1), ("Metadata", 90, 99)), 4)
+    greeting.respond(versions(("CreateTopics", 0, 1), ("Metadata", 90, 99)), 4)
     for name in ("CreateTopics", "Metadata"):
         with pytest.raises(UnsupportedVersionError, match=name):
             greeting.protocol.version_for(api_named(name))
@@ -100,9 +100,9 @@ def test_a_broker_that_knows_only_older_api_versions() -> None:
     """Trap 1: an unsupported version gets a response in version 0 with the list."""
     greeting = Greeting()
     refusal = versions(("ApiVersions", 0, 2), code=ErrorCode.UNSUPPORTED_VERSION)
-    greeting.answer(refusal, 0)
+    greeting.respond(refusal, 0)
     assert greeting.asked_version == 2
-    greeting.answer(versions(("ApiVersions", 0, 2), ("Metadata", 0, 5)), 2)
+    greeting.respond(versions(("ApiVersions", 0, 2), ("Metadata", 0, 5)), 2)
     assert greeting.outcome == [None]
     assert greeting.protocol.api_versions[3] == Versions(0, 5)
 
@@ -110,7 +110,7 @@ def test_a_broker_that_knows_only_older_api_versions() -> None:
 def test_a_broker_that_refuses_every_version_is_not_retried_forever() -> None:
     greeting = Greeting()
     for _ in range(2):
-        greeting.answer(versions(("ApiVersions", 0, 3), code=ErrorCode.UNSUPPORTED_VERSION), 0)
+        greeting.respond(versions(("ApiVersions", 0, 3), code=ErrorCode.UNSUPPORTED_VERSION), 0)
     assert isinstance(greeting.outcome[0], UnsupportedVersionError)
     assert len(greeting.sent) == 2
 
@@ -128,7 +128,7 @@ def test_responses_match_their_requests_however_the_bytes_arrive() -> None:
         held += data[position : position + 1]
         held = held[protocol.receive(memoryview(held)) :]
     assert held == b""
-    assert [one.answers for one in calls] == [[NOTHING], [NOTHING]]
+    assert [one.responses for one in calls] == [[NOTHING], [NOTHING]]
     assert protocol.in_flight == 0
 
 
@@ -148,7 +148,7 @@ def test_an_in_place_response_is_not_copied() -> None:
         received = bytearray(write_response(response, 13, header.correlation_id))
         assert protocol.receive(memoryview(received)) == len(received)
         received[:] = bytes(len(received))
-        (message,) = calls.answers
+        (message,) = calls.responses
         assert isinstance(message, FetchResponse)
         kept.append(bytes(record_view(message.responses[0].partitions[0].records)))
     assert kept == [bytes(len(records)), records]
@@ -184,8 +184,8 @@ def test_closing_fails_all_requests_in_flight() -> None:
     calls = [RecordedCalls() for _ in range(3)]
     for one in calls:
         protocol.request(METADATA, 9, one)
-    protocol.end(NetworkError("gone"))
-    assert [str(one.errors[0]) for one in calls] == ["NETWORK_EXCEPTION: gone"] * 3
+    protocol.end(NetworkError("closed"))
+    assert [str(one.errors[0]) for one in calls] == ["NETWORK_EXCEPTION: closed"] * 3
     assert protocol.in_flight == 0
 
 

@@ -171,7 +171,7 @@ def test_it_says_that_nothing_is_written_and_when_it_is_again(
     path = tmp_path / "a.log"
     path.write_text("first\n", "utf-8")
 
-    async def told(text: str) -> None:
+    async def logged(text: str) -> None:
         while text not in caplog.text:
             await asyncio.sleep(0.01)
 
@@ -185,9 +185,9 @@ def test_it_says_that_nothing_is_written_and_when_it_is_again(
             caplog.clear()
             with path.open("a") as file:
                 file.write("second\n")
-            await told(f"nothing was written to {topic}")
+            await logged(f"nothing was written to {topic}")
             await asyncio.to_thread(broker.start)
-            await told(f"lines are written to {topic} again")
+            await logged(f"lines are written to {topic} again")
             collector.stop()
             await running
 

@@ -143,7 +143,7 @@ def test_a_file_that_was_idle_before_its_rotation_gets_time_to_grow(
         path.rename(tmp_path / "a.log.1")
         path.write_text("2\n", "utf-8")
         await reading.until(2)
-        for _ in range(3):  # Each growth shows that somebody still has it open.
+        for _ in range(3):  # Each growth shows that its writer still has it open.
             clock.ahead_s += 500
             append(tmp_path / "a.log.1", "late\n")
             await reading.until(len(reading.lines) + 1)

@@ -146,9 +146,9 @@ def test_ctrl_c_while_it_starts_ends_everything(
 ) -> None:
     setattr(stage, where, ctrl_c)
     assert stage.run(tmp_path) == 130
-    told = capsys.readouterr()
-    assert told.err == ""
-    assert "stopping before" in told.out
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "stopping before" in output.out
     assert stage.stopped == ["broker"]
 
 
@@ -185,10 +185,10 @@ def test_its_topics_keep_their_records_between_runs(tmp_path: Path) -> None:
 
 
 def test_make_clean_removes_what_it_leaves() -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         ["make", "-n", "clean"], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=120
     )
-    removed = [line.split() for line in told.stdout.splitlines() if line.startswith("rm -rf ")]
+    removed = [line.split() for line in output.stdout.splitlines() if line.startswith("rm -rf ")]
     assert any(demo.FOLDER in words for words in removed)
 
 
@@ -198,5 +198,5 @@ def test_lines_without_a_terminal_distinguish_this_run_from_all_runs(
     results = Results(totals={"cart": Totals("shop", lines=51_682)}, bad=Counter({"no time": 3}))
     services = SimpleNamespace(written=14_354)
     demo.Demo(tmp_path, 1)._show(results, None, services)  # type: ignore[arg-type]
-    told = capsys.readouterr().out
-    assert told == "14,354 lines written in this run; of all runs 51,682 counted, 3 bad\n"
+    output = capsys.readouterr().out
+    assert output == "14,354 lines written in this run; of all runs 51,682 counted, 3 bad\n"

@@ -65,7 +65,7 @@ def test_without_a_place_for_links_spark_stays_where_it_is(cache: Path) -> None:
 
 
 def test_processes_import_installed_modules_and_respond_at_once(spark: SparkSession) -> None:
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def report(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
 
         import pyarrow
@@ -81,7 +81,7 @@ def test_processes_import_installed_modules_and_respond_at_once(spark: SparkSess
             }
         )
 
-    [row] = spark.range(0, 1, 1, 1).mapInArrow(told, "pyspark string, daemon string").collect()
+    [row] = spark.range(0, 1, 1, 1).mapInArrow(report, "pyspark string, daemon string").collect()
     assert ".zip" not in row["pyspark"]
     assert row["daemon"] == "barnabas.spark.worker_daemon __main__"
 

@@ -57,14 +57,14 @@ def test_without_java_the_one_of_pypi_is_taken(bare: Path, monkeypatch: pytest.M
     assert bare / "cache" in home.parents
     launcher = str(home / "bin" / "java")
     asked = [launcher, "--add-modules=jdk.incubator.vector", "-Dsome.thing=a b", "-XshowSettings:properties"]
-    told = subprocess.run(
+    output = subprocess.run(
         [*asked, "-version"],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PATH": "/bin:/usr/bin"},
     )
-    assert "some.thing = a b" in told.stderr
+    assert "some.thing = a b" in output.stderr
     assert java.java_home() == home
 
 
@@ -115,8 +115,10 @@ def test_sparks_log_has_the_reason_and_no_stack_trace(spark: SparkSession) -> No
     )
     appenders = log4j.LogManager.getContext(False).getConfiguration().getRootLogger().getAppenders()
     assert list(appenders) == ["short"]
-    told = appenders["short"].getLayout().toSerializable(event)
-    assert told.split(" ", 1)[1] == "ERROR Writer: Aborting\njava.lang.Error: Lost task\nValueError: no row\n"
+    output = appenders["short"].getLayout().toSerializable(event)
+    assert (
+        output.split(" ", 1)[1] == "ERROR Writer: Aborting\njava.lang.Error: Lost task\nValueError: no row\n"
+    )
     # A file has enough space for all of it.
     assert defaults("app", "local", is_traced=True)["spark.driver.extraJavaOptions"].endswith("log=full")
 
@@ -134,8 +136,8 @@ def test_a_closed_connection_for_accumulators_is_no_error(
         with socket.create_connection(("127.0.0.1", server.server_address[1])) as connection:
             connection.sendall(sent)
         server.handle_request()
-    told = capsys.readouterr().err
-    assert said in told if said else not told
+    output = capsys.readouterr().err
+    assert said in output if said else not output
 
 
 def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:

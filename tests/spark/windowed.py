@@ -57,15 +57,20 @@ class Query:
     mode: str = "append"
     # A batch that is run again gives the same rows again.
     seen: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
-    told: int = -1
+    reported: int = -1
 
     def take(self, frame: DataFrame, batch: int) -> None:
         self.seen[batch] = [tuple(row) for row in frame.collect()]
 
     def taken(self) -> list[tuple[Any, ...]]:
         """New rows since the last call, in a fixed order."""
-        rows = [row for batch, some in self.seen.items() if batch > self.told for row in some]
-        self.told = max(self.seen, default=-1)
+        rows = [
+            row
+            for batch, rows_of_batch in self.seen.items()
+            if batch > self.reported
+            for row in rows_of_batch
+        ]
+        self.reported = max(self.seen, default=-1)
         return sorted(rows, key=repr)
 
 

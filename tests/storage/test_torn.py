@@ -25,7 +25,6 @@ from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.planted import patched
 from barnabas.runtime.random import SeededRandom
-from barnabas.storage import batch_chain
 from barnabas.storage.directories import checkpoints
 from barnabas.storage.directories.clean_shutdown import CLEAN_SHUTDOWN_FILE, clean_shutdown_epoch
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, MetaPropertiesEnsemble
@@ -33,7 +32,7 @@ from barnabas.storage.log import log_files
 from barnabas.storage.log.leader_epochs import EpochEntry
 from barnabas.storage.log.log import Log
 from barnabas.storage.refused import DamagedFile, FolderRefused
-from barnabas.storage.segment import segment_search
+from barnabas.storage.segment import batch_chain, segment_search
 from barnabas.testing.torn import torn
 from barnabas.testing.torn.checker import TornFault
 from barnabas.testing.torn.damage import ACTIONS, kind_of

@@ -1,6 +1,6 @@
-"""The seeds of every scenario that `make test` plays; the campaigns of `make sim` play more.
+"""The seeds of every scenario that `make test` runs; the campaigns of `make sim` run more.
 
-They come in chunks, a test each, so that the processes of pytest-xdist share them.
+They come in chunks, one test each, so that the processes of pytest-xdist share them.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ def chunks(size: int) -> list[range]:
 
 
 def chunk_name(seeds: range) -> str:
-    """What the test of a chunk is called."""
+    """The name of a chunk's test."""
     return f"{seeds.start}-{seeds.stop - 1}"

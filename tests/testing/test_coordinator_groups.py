@@ -14,14 +14,14 @@ BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == SCENARIO.name]
 
 
 @pytest.mark.parametrize("seeds", chunks(50), ids=chunk_name)
-def test_groups_keep_their_promises(seeds: range) -> None:
+def test_groups_keep_their_guarantees(seeds: range) -> None:
     # M-G2
     for seed in seeds:
         play_or_raise(SCENARIO, seed)
 
 
 def test_a_group_that_becomes_classic_while_its_coordinator_moves_settles() -> None:
-    """F16: after the fail-over nobody owned the partitions of those who had left."""
+    """F16: after the fail-over the partitions of members that had left had no owner."""
     play_or_raise(SCENARIO, 9069)
 
 

@@ -14,7 +14,7 @@ BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == SCENARIO.name]
 
 
 @pytest.mark.parametrize("seeds", chunks(50), ids=chunk_name)
-def test_transactions_are_seen_whole_or_not_at_all(seeds: range) -> None:
+def test_transactions_are_visible_entirely_or_not_at_all(seeds: range) -> None:
     for seed in seeds:
         play_or_raise(SCENARIO, seed)
 

@@ -1,4 +1,4 @@
-"""The life of logs in the simulator: many seeds pass, and every planted bug is found."""
+"""Logs in the simulator: many seeds pass, and every planted bug is found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "log-life"]
 
 
 @pytest.mark.parametrize("seeds", chunks(20), ids=chunk_name)
-def test_what_was_flushed_survives(seeds: range) -> None:
+def test_flushed_batches_survive(seeds: range) -> None:
     # M-E4, M-E5
     for seed in seeds:
         play_or_raise(SCENARIOS["log-life"], seed)

@@ -13,7 +13,7 @@ BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "metadata-life"]
 
 
 @pytest.mark.parametrize("seeds", chunks(20), ids=chunk_name)
-def test_nothing_that_was_committed_is_lost(seeds: range) -> None:
+def test_committed_records_survive(seeds: range) -> None:
     # M-E4, M-E5
     for seed in seeds:
         play_or_raise(SCENARIOS["metadata-life"], seed)

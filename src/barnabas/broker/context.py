@@ -1,4 +1,4 @@
-"""What the parts of a broker need to know of the broker around them, and no more."""
+"""The broker context: the parts of a broker that its components may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.runtime.random import Random
 
 
 class BrokerContext(Protocol):
-    """Settings and image change as deltas come, so they are asked for each time."""
+    """Settings and image change with every delta, so read them each time."""
 
     @property
     def settings(self) -> Settings: ...
@@ -30,13 +30,13 @@ class BrokerContext(Protocol):
 
 
 class Channel(Protocol):
-    """The way to the controller."""
+    """The channel to the controller."""
 
     def ask(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
 
 
 class ReplicaContext(BrokerContext, Protocol):
-    """What replicas need to know of their broker beside that; the epoch changes in its life, too."""
+    """The context of replicas; the broker epoch may change, too."""
 
     @property
     def node(self) -> Node: ...

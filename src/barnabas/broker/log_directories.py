@@ -1,7 +1,4 @@
-"""The folders of a node at its start: locked, and known to belong to this node and this cluster.
-
-What lives here: what is checked before anything else starts.  What may not: the logs inside.
-"""
+"""Locks and checks the log directories of a node at startup: they must belong to this node and cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from barnabas.storage.refused import StorageRefused
 
 @dataclass(frozen=True, slots=True)
 class LogDirectories:
-    """What a node's folders say."""
+    """The checked log directories of a node."""
 
     dirs: LogDirs
     cluster_id: str
@@ -28,12 +25,12 @@ class LogDirectories:
 
     @property
     def live_ids(self) -> list[Uuid]:
-        """The ids of the log directories that serve."""
+        """The ids of the online log directories."""
         return [self.directory_ids[path] for path in self.dirs.live if path in self.directory_ids]
 
 
 def open_folders(disk: Disk, node: Node, random: Random, clock: Clock) -> LogDirectories:
-    """Lock and check every folder.  StorageRefused, with one line that says what to do, if it cannot be."""
+    """Locks and checks every directory.  Raises StorageRefused, with advice, if one is not usable."""
     dirs = LogDirs(disk, node.log_dirs)
     dirs.open()
     try:
@@ -59,7 +56,7 @@ def _check(disk: Disk, node: Node, dirs: LogDirs, random: Random, clock: Clock) 
 
 
 def epoch_of_last_life(disk: Disk, dirs: LogDirs) -> int | None:
-    """The broker epoch under which this broker last stopped, if it closed every folder cleanly (KIP-966)."""
+    """Returns the broker epoch of the last clean shutdown of all directories (KIP-966)."""
     if dirs.offline:
         return None
     epochs = {clean_shutdown_epoch(disk, path) for path in dirs.paths}

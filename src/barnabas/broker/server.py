@@ -1,12 +1,11 @@
-"""The broker: where its parts are put together, started and stopped.
+"""The broker: builds, starts and stops its components.
 
-What lives here: who knows whom, and in which order things come up and go down.  What may not: anything that
-decides.  There is no state outside of a `Broker`: several of them run in one process, on one reactor; signals
-and the set-up of logging are the command line's.
+Contains the wiring, and the order of startup and shutdown.  There is no state outside of a `Broker`: several
+of them may run in one process, on one reactor.  Signals and logging belong to the command line.
 
-Starting: folders locked and checked; ports taken; metadata up; registered; caught up; logs open; unfenced;
-clients let in.  Stopping: leaderships given away; connections drained; logs closed and marked; metadata down;
-folders let go.
+Startup: log directories locked and checked; ports bound; metadata started; registered; caught up; logs open;
+unfenced; clients accepted.  Shutdown: leaderships moved; connections drained; logs closed and marked clean;
+metadata stopped; log directories unlocked.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long connections may take to read their last answers when the broker stops.
+# How long connections may take to read their last responses when the broker stops.
 DRAIN_MS = 5_000
-# How long a controller may take to let a broker go before it goes all the same (as Apache Kafka's).
+# How long a controlled shutdown may take before the broker stops anyway (as in Apache Kafka).
 CONTROLLED_SHUTDOWN_MS = 5 * 60 * 1_000
 
 
 class Loop(Protocol):
-    """What a broker needs of the loop it runs on; `runtime.reactor.Reactor` has it."""
+    """The event loop as a broker uses it; see `runtime.loop.reactor.Reactor`."""
 
     @property
     def timers(self) -> TimerService: ...
@@ -100,7 +99,7 @@ class Broker:
         self.quotas: Quotas = ClientQuotas(node.settings, clock)
         self.metrics = Metrics()
         self.auto_topics = AutoTopics(self)
-        # Told once, with the reason, when the broker cannot go on; whoever owns it is to stop it.
+        # Called once, with the reason, when the broker cannot continue; its owner must stop it.
         self.on_fatal: Callable[[BaseException], None] = _log_fatal
         self.metadata = KraftMetadata(
             node,
@@ -124,14 +123,14 @@ class Broker:
         self._coordinators: Coordinators | None = None
         self._is_up = False
         self._is_stopping = False
-        # Why this node cannot go on.
+        # The fatal error of this node.
         self._failure: BaseException | None = None
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._work = RequestWork(loop.timers, clock.monotonic_ns)
         self._listeners = self._make_listeners(network)
         self._add_gauges()
 
-    # What handlers ask ------------------------------------------------------------------------------------
+    # Used by handlers -------------------------------------------------------------------------------------
 
     @property
     def broker_epoch(self) -> int:
@@ -159,12 +158,12 @@ class Broker:
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version; 0 while the voters are those of the configuration."""
+        """The level of kraft.version; 0 for static voters."""
         return self.metadata.kraft_version
 
     @property
     def controller_id(self) -> int:
-        """The active controller, as this node knows it."""
+        """The active controller as far as this node knows."""
         return self.metadata.leader_id
 
     @property
@@ -198,11 +197,11 @@ class Broker:
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
         for publisher in publishers_for(self, self.node.node_id):
             self.metadata.install(publisher)
-        self.metadata.start().then(partial(self._go_on, self._metadata_up, done), done.fail)
+        self.metadata.start().then(partial(self._next_step, self._metadata_up, done), done.fail)
         return done
 
-    def _go_on(self, step: Callable[[Promise[None]], None], done: Promise[None], _: object) -> None:
-        """The next step of coming up.  A fault in it fails the start: nobody else would hear of it."""
+    def _next_step(self, step: Callable[[Promise[None]], None], done: Promise[None], _: object) -> None:
+        """Runs the next step of the startup; an exception fails the startup."""
         if self._is_stopping:
             return
         try:
@@ -236,7 +235,7 @@ class Broker:
         self._replicas.on_dir_failed.append(self._dir_failed)
         self._coordinators = Coordinators(self, self._replicas, self._loop.timers)
         self._coordinators.add_gauges(self.metrics)
-        self.lifecycle.caught_up.then(partial(self._go_on, self._caught_up, done), done.fail)
+        self.lifecycle.caught_up.then(partial(self._next_step, self._caught_up, done), done.fail)
         self.lifecycle.start(
             folders.cluster_id,
             self._reachable(self.node.listeners.advertised_to_clients),
@@ -246,15 +245,15 @@ class Broker:
         )
 
     def _caught_up(self, done: Promise[None]) -> None:
-        self.replicas.start().then(partial(self._go_on, self._logs_open, done), done.fail)
+        self.replicas.start().then(partial(self._next_step, self._logs_open, done), done.fail)
 
     def _logs_open(self, done: Promise[None]) -> None:
-        self.lifecycle.ready_to_unfence().then(partial(self._go_on, self._unfenced, done), done.fail)
+        self.lifecycle.ready_to_unfence().then(partial(self._next_step, self._unfenced, done), done.fail)
 
     def _unfenced(self, done: Promise[None]) -> None:
-        """What the controller gave us to lead is taken up in slices: clients come when that is done."""
+        """Waits until the broker leads its partitions, which happens in slices, before it accepts clients."""
         taken_up = self.replicas.transit(())
-        taken_up.then(partial(self._go_on, self._serve, done), done.fail)
+        taken_up.then(partial(self._next_step, self._serve, done), done.fail)
 
     def _serve(self, done: Promise[None]) -> None:
         for broker_listener in self._listeners.values():
@@ -293,7 +292,7 @@ class Broker:
         return listeners
 
     def _reachable(self, told: Iterable[Endpoint]) -> list[Endpoint]:
-        """As others reach them: port 0 means the one we got, no host means this machine's name."""
+        """The advertised endpoints: port 0 is replaced by the actual port, no host by the host name."""
         return [
             replace(
                 end,
@@ -307,7 +306,7 @@ class Broker:
 
     @property
     def hosted_replicas(self) -> ReplicaManager | None:
-        """For the publishers: None before they are there."""
+        """For the publishers; None before it is started."""
         return self._replicas
 
     @property
@@ -315,11 +314,11 @@ class Broker:
         return self._coordinators
 
     def take_image(self, image: Image) -> None:
-        """What is committed; handlers see it from now on."""
+        """Sets the committed image, which handlers use from now on."""
         self.image = image
 
     def take_settings(self) -> None:
-        """The file's settings with what the cluster has set on top (KIP-226)."""
+        """Applies the static settings with the dynamic ones of the cluster (KIP-226)."""
         wide = self.image.configs_of(ConfigResource.BROKER, "")
         own = self.image.configs_of(ConfigResource.BROKER, str(self.node.node_id))
         self.layers = self.layers.with_cluster(wide).with_broker(own)
@@ -346,18 +345,17 @@ class Broker:
         self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
-        """This node cannot go on.  A stop, asked for by now or later, waits for no controller: who would have
-        let this broker go may be what has just failed."""
+        """Called on a fatal error.  A stop then skips the controlled shutdown."""
         if self._failure is None:
             self._failure = error
-            logger.critical("this node cannot go on: %s", _explained(error))
+            logger.critical("this node cannot continue: %s", _explained(error))
             self.lifecycle.stop()
             self.on_fatal(error)
 
     # Stopping -----------------------------------------------------------------------------------------------
 
     def stop(self) -> Promise[None]:
-        """Go down in order; done when every file, port and folder is free again.  Also for a failed start."""
+        """Stops in order; completes when files, ports and locks are released, also after a failed start."""
         done: Promise[None] = Promise()
         self._is_stopping = True
         timers = self._loop.timers
@@ -371,7 +369,7 @@ class Broker:
     def _let_go(self, done: Promise[None]) -> None:
         self._loop.timers.cancel((self, "let go"))
         if self._coordinators is not None:
-            self._coordinators.stop()  # members that wait for others are told to look elsewhere
+            self._coordinators.stop()  # waiting members look for the new coordinator
         deadline_ns = self.clock.monotonic_ns() + DRAIN_MS * NS_PER_MS
         listeners = list(self._listeners.values())
         drain_all(listeners, deadline_ns, self._loop.timers, lambda: self._drained(done))
@@ -381,7 +379,7 @@ class Broker:
         closed.then(lambda _: self._logs_closed(done), partial(self._logs_not_closed, done))
 
     def _logs_not_closed(self, done: Promise[None], error: BaseException) -> None:
-        logger.error("the logs were not closed; they are recovered with the next start", exc_info=error)
+        logger.error("the logs were not closed; they are recovered at the next start", exc_info=error)
         self._logs_closed(done)
 
     def _logs_closed(self, done: Promise[None]) -> None:
@@ -424,7 +422,7 @@ class Broker:
 
 
 def _refuse_unbuilt(node: Node) -> None:
-    """The one place that chooses the mode."""
+    """The only place that chooses the mode."""
     if node.mode is Mode.ZOOKEEPER:
         raise ConfigError(
             "process.roles is not set, which means ZooKeeper mode, and that is not built yet; "
@@ -438,11 +436,11 @@ def _refuse_unbuilt(node: Node) -> None:
 
 
 def _explained(error: BaseException) -> str:
-    """With the advice that fits, if the disk is at fault."""
+    """Returns the error with advice, if the disk is the cause."""
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.filename}: {explain(error)}"
     return str(error)
 
 
 def _log_fatal(error: BaseException) -> None:
-    logger.critical("the broker cannot go on: %s", error)
+    logger.critical("the broker cannot continue: %s", error)

@@ -1,9 +1,7 @@
-"""Work that may take long, done in order and a slice at a time, so that clients are served in between.
+"""Runs long work in order and in slices, so that clients are served in between.
 
-What lives here: the queue and its pace.  What may not: what the steps do.
-
-A request may make ten thousand partitions, and each of them costs a fraction of a millisecond: done at once,
-nobody else would be answered for seconds.
+A request may create ten thousand partitions, each of which costs a fraction of a millisecond: done at once,
+no other client would be served for seconds.
 """
 
 from __future__ import annotations
@@ -14,9 +12,9 @@ from enum import Enum
 
 from barnabas.runtime.loop.timers import TimerService
 
-# How long the loop may be held.  What is done within the first slice is done when `add` returns.
+# How long a slice may hold the loop.  The first slice runs before `add` returns.
 SLICE_NS = 8_000_000
-# Until the next slice: long enough for sockets and timers to be served.
+# Pause before the next slice: long enough for sockets and timers to be served.
 PAUSE_NS = 1_000_000
 
 
@@ -31,7 +29,7 @@ Step = Wait | None
 
 
 class SlicedWork:
-    """Steps in the order in which they were added.  For the loop's thread."""
+    """Runs steps in the order in which they were added, on the event loop's thread."""
 
     def __init__(
         self,
@@ -47,46 +45,46 @@ class SlicedWork:
         self._slice_ns = slice_ns
         self._pause_ns = pause_ns
         self._waiting: deque[Iterator[Step]] = deque()
-        self._is_at_work = False
+        self._is_running = False
 
     @property
     def is_done(self) -> bool:
         return not self._waiting
 
     def add(self, steps: Iterator[Step]) -> None:
-        """Each step ends with a yield; an exception ends the steps it comes from and goes to the loop.
+        """Adds steps, each of which ends with a yield; an exception ends these steps and reaches the loop.
 
         A step that yields WAIT cannot go on yet: it, and all behind it, are tried again after a pause.
         """
         self._waiting.append(steps)
         if len(self._waiting) == 1:
-            self._go_on()
+            self._next_slice()
 
     def stop(self) -> None:
-        """Forget what is left."""
+        """Drops all remaining steps."""
         self._waiting.clear()
         self._timers.cancel(self)
 
-    def _go_on(self) -> None:
-        if self._is_at_work:
-            return  # a step has added more; its slice goes on with it
+    def _next_slice(self) -> None:
+        if self._is_running:
+            return  # a step has added more; its slice continues with it
         until_ns = self._now_ns() + self._slice_ns
-        self._is_at_work = True
+        self._is_running = True
         try:
             while self._waiting and self._now_ns() < until_ns:
                 if self._step(self._waiting[0]) is WAIT:
                     break
         finally:
-            self._is_at_work = False
+            self._is_running = False
             if self._waiting:
-                self._timers.set(self, self._now_ns() + self._pause_ns, self._go_on)
+                self._timers.set(self, self._now_ns() + self._pause_ns, self._next_slice)
             self._after_slice()
 
     def _step(self, steps: Iterator[Step]) -> Step:
         try:
             return next(steps)
         except BaseException as error:
-            # Unless a step has stopped everything.
+            # Unless a step has called `stop`.
             if self._waiting and self._waiting[0] is steps:
                 self._waiting.popleft()
             if not isinstance(error, StopIteration):

@@ -250,15 +250,15 @@ class Cluster:
         if self.is_stale or any(value is None for value in known.values()):
             await self.update()
             known = {partition: self.metadata.leader_of(partition) for partition in requested}
-        return {partition: found for partition, found in known.items() if found is not None}
+        return {partition: leader for partition, leader in known.items() if leader is not None}
 
     def leaderless(self, partition: TopicPartition) -> RetriableError | UnknownTopicOrPartitionError:
         """Return why a partition has no leader, according to the metadata."""
         topic = self.metadata.topics.get(partition.topic)
         if topic is not None and topic.error_code:
-            found = error_for(topic.error_code)
-            if isinstance(found, RetriableError):
-                return found
+            error = error_for(topic.error_code)
+            if isinstance(error, RetriableError):
+                return error
         if topic is None or partition.partition not in topic.partition_of:
             return UnknownTopicOrPartitionError(f"partition {partition} is unknown")
         return LeaderNotAvailableError(f"partition {partition} has no leader")
@@ -387,13 +387,13 @@ class Cluster:
 
 
 def _coordinator(
-    found: FindCoordinatorResponse.Coordinator | FindCoordinatorResponse,
+    coordinator: FindCoordinatorResponse.Coordinator | FindCoordinatorResponse,
 ) -> Node | Exception:
-    if found.error_code:
-        return error_for(found.error_code, found.error_message or None)
-    if found.node_id < 0:
+    if coordinator.error_code:
+        return error_for(coordinator.error_code, coordinator.error_message or None)
+    if coordinator.node_id < 0:
         return CoordinatorNotAvailableError()
-    return Node(found.node_id, found.host, found.port)
+    return Node(coordinator.node_id, coordinator.host, coordinator.port)
 
 
 async def _find_one(connection: BrokerConnection, key: str, kind: CoordinatorType) -> Node | Exception:

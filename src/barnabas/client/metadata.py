@@ -34,8 +34,8 @@ class Metadata:
     def leader_of(self, partition: TopicPartition) -> Partition | None:
         """Return the partition if it has a live leader."""
         topic = self.topics.get(partition.topic)
-        found = topic.partition_of.get(partition.partition) if topic is not None else None
-        return found if found is not None and found.leader in self.brokers else None
+        known = topic.partition_of.get(partition.partition) if topic is not None else None
+        return known if known is not None and known.leader in self.brokers else None
 
     def update(self, response: MetadataResponse, now: float) -> None:
         """Replace the cache by a response; topics that it does not contain are removed."""

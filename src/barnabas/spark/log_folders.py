@@ -144,7 +144,7 @@ def _open_before(partition: PartitionFolder, base_offset: int) -> dict[int, int]
 
 def aborted_between(partition: PartitionFolder, start: int, end: int) -> list[tuple[int, AbortedTransaction]]:
     """Return the aborted transactions that overlap [start, end), each after the offset of its marker."""
-    found = []
+    aborted = []
     for number, segment in enumerate(partition.segments):
         following = partition.segments[number + 1 : number + 2]
         if following and following[0].base_offset <= start:
@@ -155,13 +155,13 @@ def aborted_between(partition: PartitionFolder, start: int, end: int) -> list[tu
             some, is_complete = index.collect(start, end)
         finally:
             index.release()
-        found += [
+        aborted += [
             (transaction.last_offset, AbortedTransaction(transaction.first_offset, transaction.producer_id))
             for transaction in some
         ]
         if is_complete:
             break
-    return found
+    return aborted
 
 
 def segment_fetches(

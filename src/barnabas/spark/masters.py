@@ -49,9 +49,9 @@ def check(master: str) -> None:
 
 def addresses(master: str) -> list[tuple[str, int]]:
     """Return hosts and ports of a standalone master and its standbys; empty if one of them is invalid."""
-    found = [_ADDRESS.fullmatch(address) for address in master.removeprefix(STANDALONE).split(",")]
-    parts = [(match[1].strip("[]"), int(match[2])) for match in found if match is not None]
-    is_right = len(parts) == len(found) and all(0 < port <= _MAX_PORT for _, port in parts)
+    matches = [_ADDRESS.fullmatch(address) for address in master.removeprefix(STANDALONE).split(",")]
+    parts = [(match[1].strip("[]"), int(match[2])) for match in matches if match is not None]
+    is_right = len(parts) == len(matches) and all(0 < port <= _MAX_PORT for _, port in parts)
     return parts if is_right else []
 
 

@@ -187,7 +187,7 @@ def follower_catches_up(world: ShardsWorld) -> None:
     follower = hosted.follower(2, knows_epoch=True)
     end_offset = world.log(CONSUMER_OFFSETS).end_offset
     hosted.follower_fetched(follower, end_offset, log_start_offset=0, broker_epoch=100, now_ns=now_ns)
-    world.replicas.room.changed(hosted)
+    world.replicas.purgatory.changed(hosted)
     world.tick()
 
 
@@ -293,7 +293,7 @@ def test_a_broker_that_stops_coordinates_nothing_more() -> None:
     world.shards.stop()
     assert code_of(waiting) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert code_of(world.keep(2)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert not world.replicas.room.watched_keys
+    assert not world.replicas.purgatory.watched_keys
 
 
 def test_a_directory_that_fails_takes_its_shards_with_it() -> None:

@@ -225,14 +225,14 @@ def test_quotas_are_described_from_the_image() -> None:
 # ACLs ------------------------------------------------------------------------------------------------------
 
 
-def judged() -> FakeBroker:
+def broker_with_acls() -> FakeBroker:
     broker = FakeBroker()
     broker.authorizer = StandardAuthorizer(allow_if_no_acl=True)
     return broker
 
 
 def test_rules_are_grouped_by_resource() -> None:
-    broker = judged()
+    broker = broker_with_acls()
     broker.metadata.commit(rule("t"), rule("t", Operation.WRITE), rule("t", prefixed=True), rule("u"))
     broker.authorizer.load(broker.image)
     answer = ask(broker, rules_like())
@@ -265,7 +265,7 @@ def test_without_an_authorizer_there_are_no_rules(request_: Message) -> None:
 )
 def test_an_unknown_part_of_a_rule_ends_the_connection(request_: Message) -> None:
     with pytest.raises(CloseConnectionError):
-        ask(judged(), request_)
+        ask(broker_with_acls(), request_)
 
 
 # Tokens ----------------------------------------------------------------------------------------------------

@@ -48,8 +48,8 @@ def routes_like(recorded: Any) -> list[Route]:
 @pytest.mark.trap
 def test_the_response_is_apache_kafkas_byte_for_byte(recorded: Any, role: str, version: int) -> None:
     """Trap 2: compact arrays and tagged fields in ApiVersions v3."""
-    told = recorded[f"kraft-4.1.0-{role}"]
-    golden = bytes.fromhex(told[f"v{version}"]["hex"])
+    recording = recorded[f"kraft-4.1.0-{role}"]
+    golden = bytes.fromhex(recording[f"v{version}"]["hex"])
     features = {
         "metadata.version": 27,
         "eligible.leader.replicas.version": 1,
@@ -60,7 +60,7 @@ def test_the_response_is_apache_kafkas_byte_for_byte(recorded: Any, role: str, v
     position = golden.index(b"\x01\x08\0\0\0\0\0") + 2
     offset = struct.unpack_from(">q", golden, position)[0]
     answer = api_versions.answer(
-        routes_like(told),
+        routes_like(recording),
         FakeBroker().supported_features,
         image_at(offset, features),
         kraft_version=0,
@@ -152,8 +152,8 @@ def test_features_of_the_cluster_are_announced() -> None:
     )
     broker.kraft_version = 1
     answer = api_versions.handle(broker, NAMED, call_of(18, 4))
-    told = [(one.name, one.max_version_level) for one in answer.finalized_features]
-    assert told == [("group.version", 1), ("kraft.version", 1), ("metadata.version", 21)]
+    finalized = [(one.name, one.max_version_level) for one in answer.finalized_features]
+    assert finalized == [("group.version", 1), ("kraft.version", 1), ("metadata.version", 21)]
     assert answer.finalized_features_epoch == broker.image.offset
 
 

@@ -64,7 +64,7 @@ def test_brokers_of_the_cluster(broker: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "message"),
+    ("requested", "code", "message"),
     [
         (
             2,
@@ -74,9 +74,9 @@ def test_brokers_of_the_cluster(broker: Any) -> None:
         (7, 115, "Unsupported endpoint type 7"),
     ],
 )
-def test_endpoints_of_another_type(broker: Any, asked: int, code: int, message: str) -> None:
+def test_endpoints_of_another_type(broker: Any, requested: int, code: int, message: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        cluster(broker, 1, endpoint_type=asked)
+        cluster(broker, 1, endpoint_type=requested)
     assert (refused.value.code, refused.value.message) == (code, message)
 
 
@@ -112,11 +112,11 @@ def pages(broker: Any, *names: str, limit: int = 2000, cursor: tuple[str, int] |
         else DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
     answer = settled(describe_topic_partitions.handle(broker, request, call_of(75, 0)))
-    told = [
+    described = [
         (one.name, one.error_code, [each.partition_index for each in one.partitions]) for one in answer.topics
     ]
     after = answer.next_cursor
-    return told, None if after is None else (after.topic_name, after.partition_index)
+    return described, None if after is None else (after.topic_name, after.partition_index)
 
 
 def test_topics_page_by_page(broker: Any) -> None:

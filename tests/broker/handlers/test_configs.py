@@ -156,11 +156,11 @@ def test_groups_client_metrics_and_loggers(broker: Any) -> None:
     )
     assert (heartbeat.value, heartbeat.config_source) == ("5000", 5)
     config(broker, METRICS_TYPE, "sub", "interval.ms", "1000")
-    told = [
+    described = [
         (row.name, row.value, row.config_source, row.config_type)
         for row in describe(broker, 16, "sub").configs
     ]
-    assert told == [("interval.ms", "1000", 7, 3), ("match", "", 5, 7), ("metrics", "", 5, 7)]
+    assert described == [("interval.ms", "1000", 7, 3), ("match", "", 5, 7), ("metrics", "", 5, 7)]
     assert {row.config_source for row in describe(broker, METRICS_TYPE, "other").configs} == {5}
     (root,) = describe(broker, LOGGER_TYPE, "1", ["root"]).configs
     assert (root.config_source, root.config_type, root.documentation, root.read_only) == (6, 0, "", False)

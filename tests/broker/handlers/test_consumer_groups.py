@@ -58,7 +58,7 @@ def describe(*groups: str, operations: bool = False) -> ConsumerGroupDescribeReq
     return ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=operations)
 
 
-def told(answer: Any) -> tuple[ErrorCode, str | None]:
+def error_of(answer: Any) -> tuple[ErrorCode, str | None]:
     return ErrorCode(answer.error_code), answer.error_message
 
 
@@ -88,12 +88,12 @@ def test_a_member_joins_is_described_and_leaves(front: Front) -> None:
 
 def test_refusals_of_the_coordinator_come_with_their_reason(front: Front) -> None:
     wire = ready(front)
-    assert told(wire.ask(beat(group_id=""), 1)) == (ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
-    assert told(wire.ask(beat(member_epoch=3), 1)) == (
+    assert error_of(wire.ask(beat(group_id=""), 1)) == (ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+    assert error_of(wire.ask(beat(member_epoch=3), 1)) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Consumer group g not found.",
     )
-    code, words = told(wire.ask(beat(subscribed_topic_regex="("), 1))
+    code, words = error_of(wire.ask(beat(subscribed_topic_regex="("), 1))
     assert code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert words is not None
     assert "missing closing )" in words
@@ -106,13 +106,13 @@ def test_refusals_of_the_coordinator_come_with_their_reason(front: Front) -> Non
 
 def test_without_the_feature_there_are_no_such_groups(front: Front) -> None:
     wire = ready(front, level=0)
-    assert told(wire.ask(beat(), 1)) == (ErrorCode.UNSUPPORTED_VERSION, NO_WORDS)
-    assert told(wire.ask(describe("g"), 1).groups[0]) == (ErrorCode.UNSUPPORTED_VERSION, NO_WORDS)
+    assert error_of(wire.ask(beat(), 1)) == (ErrorCode.UNSUPPORTED_VERSION, NO_WORDS)
+    assert error_of(wire.ask(describe("g"), 1).groups[0]) == (ErrorCode.UNSUPPORTED_VERSION, NO_WORDS)
 
 
 def test_where_the_protocol_is_not_offered_there_are_no_such_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     with Front(monkeypatch, None, **OPTIONS, **{"group.coordinator.rebalance.protocols": "classic"}) as front:
-        assert told(ready(front).ask(beat(), 1)) == (ErrorCode.UNSUPPORTED_VERSION, NO_WORDS)
+        assert error_of(ready(front).ask(beat(), 1)) == (ErrorCode.UNSUPPORTED_VERSION, NO_WORDS)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_joining_requires_read_on_the_group_and_describe_on_its_topics(
 ) -> None:
     wire = ready(front)
     front.broker.authorizer = Denying(denied)
-    assert told(wire.ask(beat(), 1)) == (expected, NO_WORDS)
+    assert error_of(wire.ask(beat(), 1)) == (expected, NO_WORDS)
     front.broker.authorizer = Denying()
     assert wire.ask(describe("g"), 1).groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -152,10 +152,10 @@ def test_groups_with_unauthorized_topics_are_not_described(front: Front) -> None
     wire = ready(front)
     wire.ask(beat(), 1)
     front.broker.authorizer = Denying((Operation.DESCRIBE, Resource.GROUP, "g"))
-    assert told(wire.ask(describe("g"), 1).groups[0]) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, NO_WORDS)
+    assert error_of(wire.ask(describe("g"), 1).groups[0]) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, NO_WORDS)
     front.broker.authorizer = Denying((Operation.DESCRIBE, Resource.TOPIC, "t"))
     group = wire.ask(describe("g"), 1).groups[0]
-    assert told(group) == (
+    assert error_of(group) == (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         "The group has described topic(s) that the client is not authorized to describe.",
     )

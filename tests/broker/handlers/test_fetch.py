@@ -247,7 +247,7 @@ def test_a_fetch_waits_for_min_bytes_and_completes_at_the_end_of_the_tick() -> N
     assert not waiting.done  # type: ignore[attr-defined]  # a Promise
     world.tick()
     assert sizes(result_of(waiting, 12)) == {0: BATCH, 2: BATCH}
-    assert len(world.replicas.room) == world.replicas.room.watched_keys == 0
+    assert len(world.replicas.purgatory) == world.replicas.purgatory.watched_keys == 0
 
 
 def test_an_expired_fetch_returns_the_available_records() -> None:
@@ -284,10 +284,10 @@ def test_the_fetch_of_a_disconnected_client_is_dropped() -> None:
     world = world_with_records()
     context = world.context(1, 12)
     fetch.handle(world, fetch_request("orders", {0: 6}, max_wait_ms=1000), context)  # type: ignore[arg-type]  # the test's broker
-    assert len(world.replicas.room) == 1
+    assert len(world.replicas.purgatory) == 1
     assert context.on_disconnect is not None
     context.on_disconnect()
-    assert len(world.replicas.room) == 0
+    assert len(world.replicas.purgatory) == 0
 
 
 def test_consumers_of_a_replicated_partition_wait_for_the_high_watermark() -> None:
@@ -413,7 +413,7 @@ def test_a_read_committed_reader_is_woken_when_the_transaction_ends() -> None:
     log = world.log("orders")
     log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR)
     hosted.advance(0)
-    world.replicas.room.changed(hosted)
+    world.replicas.purgatory.changed(hosted)
     world.tick()
     found = partition_answers(result_of(waiting, 12))["orders", 0]
     assert [batch.base_offset for batch in batches_in(found)] == [3, 4, 5]

@@ -111,7 +111,7 @@ def codes(response: Any) -> Any:
     ]
 
 
-def told(holder: Any) -> Any:
+def committed_in(holder: Any) -> Any:
     """Topic -> partition -> offset, or the error."""
     return {
         topic.name: {
@@ -132,11 +132,11 @@ def test_a_commit_is_fetched_in_every_version(front: Front, version: int) -> Non
     assert codes(answer) == [("t", {0: NONE, 1: NONE})]
     for fetch_version in range(1, 8):
         found = wire.ask(fetch({"t": [0, 1, 2]}), fetch_version)
-        assert told(found) == {"t": {0: 5, 1: 6, 2: -1}}
+        assert committed_in(found) == {"t": {0: 5, 1: 6, 2: -1}}
         assert [one.metadata for one in found.topics[0].partitions] == ["hello", "hello", ""]
     for fetch_version in (8, 9):
         (group,) = wire.ask(fetch_groups(group_of("g", {"t": [0]})), fetch_version).groups
-        assert (group.group_id, group.error_code, told(group)) == ("g", 0, {"t": {0: 5}})
+        assert (group.group_id, group.error_code, committed_in(group)) == ("g", 0, {"t": {0: 5}})
 
 
 def test_unknown_partitions_are_refused_and_others_committed(front: Front) -> None:
@@ -146,7 +146,7 @@ def test_unknown_partitions_are_refused_and_others_committed(front: Front) -> No
     assert codes(wire.ask(commit({"nowhere": {0: 1}}), 9)) == [("nowhere", {0: UNKNOWN})]
     answer = wire.ask(commit({"nowhere": {0: 1}, "t": {0: 7}}, "h", generation_id_or_member_epoch=1), 9)
     assert codes(answer) == [("nowhere", {0: UNKNOWN}), ("t", {0: ErrorCode.GROUP_ID_NOT_FOUND})]
-    assert told(wire.ask(fetch(None), 7)) == {"t": {0: 5}, "u": {0: 6}}
+    assert committed_in(wire.ask(fetch(None), 7)) == {"t": {0: 5}, "u": {0: 6}}
 
 
 def test_several_groups_are_fetched_at_once(front: Front) -> None:
@@ -156,7 +156,7 @@ def test_several_groups_are_fetched_at_once(front: Front) -> None:
     groups = wire.ask(
         fetch_groups(group_of("g", None), group_of("nobody", {"t": [0]}), group_of("h", None)), 9
     ).groups
-    assert [(one.group_id, told(one)) for one in groups] == [
+    assert [(one.group_id, committed_in(one)) for one in groups] == [
         ("g", {"t": {0: 5}}),
         ("nobody", {"t": {0: -1}}),
         ("h", {"u": {0: 6}}),
@@ -203,9 +203,9 @@ def test_a_deleted_topic_takes_its_offsets_along(front: Front) -> None:
     wire.ask(commit({"t": {0: 5}, "u": {0: 6}}), 9)
     removed = DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=ZERO_UUID)
     assert wire.ask(DeleteTopicsRequest(topics=[removed], timeout_ms=1_000), 6).responses[0].error_code == 0
-    assert told(wire.ask(fetch(None), 7)) == {"u": {0: 6}}
+    assert committed_in(wire.ask(fetch(None), 7)) == {"u": {0: 6}}
     make_topic(wire, "t", 4)
-    assert told(wire.ask(fetch({"t": [0]}), 7)) == {"t": {0: -1}}
+    assert committed_in(wire.ask(fetch({"t": [0]}), 7)) == {"t": {0: -1}}
 
 
 # Errors of a coordinator
@@ -218,7 +218,7 @@ def test_a_broker_that_does_not_coordinate_says_so(front: Front) -> None:
     assert codes(wire.ask(commit({"t": {0: 5}}), 9)) == [("t", {0: not_here})]
     answer = wire.ask(fetch({"t": [0]}), 7)
     assert (answer.error_code, answer.topics) == (not_here, [])
-    assert told(wire.ask(fetch({"t": [0]}), 1)) == {"t": {0: not_here}}
+    assert committed_in(wire.ask(fetch({"t": [0]}), 1)) == {"t": {0: not_here}}
     (group,) = wire.ask(fetch_groups(group_of("g", {"t": [0]})), 9).groups
     assert (group.error_code, group.topics) == (not_here, [])
     deletion = OffsetDeleteRequest(group_id="g", topics=[])
@@ -247,7 +247,7 @@ def test_offsets_are_deleted(front: Front) -> None:
     answer = wire.ask(deletion({"nowhere": [0], "t": [0, 9]}), 0)
     assert answer.error_code == 0
     assert codes(answer) == [("nowhere", {0: UNKNOWN}), ("t", {9: UNKNOWN, 0: NONE})]
-    assert told(wire.ask(fetch(None), 7)) == {"t": {1: 6}}
+    assert committed_in(wire.ask(fetch(None), 7)) == {"t": {1: 6}}
     assert wire.ask(deletion({"t": [0]}, "nobody"), 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert wire.ask(deletion({"t": [0]}, ""), 0).error_code == ErrorCode.INVALID_GROUP_ID
 
@@ -331,8 +331,8 @@ def test_a_topic_that_must_not_be_read_is_refused_alone(front: Front) -> None:
     refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert codes(wire.ask(commit({"u": {0: 7}, "t": {0: 8}}), 9)) == [("t", {0: refused}), ("u", {0: NONE})]
     assert codes(wire.ask(deletion({"t": [0]}), 0)) == [("t", {0: refused})]
-    assert told(wire.ask(fetch({"t": [0], "u": [0]}), 7)) == {"u": {0: 7}, "t": {0: refused}}
-    assert told(wire.ask(fetch(None), 7)) == {"u": {0: 7}}
+    assert committed_in(wire.ask(fetch({"t": [0], "u": [0]}), 7)) == {"u": {0: 7}, "t": {0: refused}}
+    assert committed_in(wire.ask(fetch(None), 7)) == {"u": {0: 7}}
     assert codes(wire.ask(txn({"t": {0: 8}}), 5)) == [("t", {0: refused})]
 
 
@@ -362,7 +362,7 @@ def test_an_internal_error_is_returned_in_every_version(
         monkeypatch.setattr(module, name, broken)
     fault = ErrorCode.UNKNOWN_SERVER_ERROR
     assert codes(wire.ask(commit({"t": {0: 5}}), 9)) == [("t", {0: fault})]
-    assert told(wire.ask(fetch({"t": [0]}), 1)) == {"t": {0: fault}}
+    assert committed_in(wire.ask(fetch({"t": [0]}), 1)) == {"t": {0: fault}}
     assert wire.ask(fetch({"t": [0]}), 7).error_code == fault
     assert wire.ask(fetch_groups(group_of("g", None)), 9).groups[0].error_code == fault
     assert wire.ask(deletion({"t": [0]}), 0).error_code == fault

@@ -283,7 +283,7 @@ def test_acks_all_that_do_not_come_time_out() -> None:
     world.tick(1)
     answer = result_of(waiting, 12).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-    assert len(world.replicas.room) == 0
+    assert len(world.replicas.purgatory) == 0
 
 
 def test_a_producer_that_is_gone_is_not_waited_for() -> None:
@@ -292,10 +292,10 @@ def test_a_producer_that_is_gone_is_not_waited_for() -> None:
     context = world.context(0, 12)
     request = produce_request("orders", {0: batch_of(b"a")}, acks=-1, timeout_ms=60_000)
     produce.handle(world, request, context)  # type: ignore[arg-type]  # the test's broker
-    assert len(world.replicas.room) == 1
+    assert len(world.replicas.purgatory) == 1
     assert context.on_disconnect is not None
     context.on_disconnect()
-    assert len(world.replicas.room) == world.replicas.room.watched_keys == 0
+    assert len(world.replicas.purgatory) == world.replicas.purgatory.watched_keys == 0
 
 
 def test_a_produce_with_a_fault_while_it_waits_is_refused(
@@ -315,7 +315,7 @@ def test_a_produce_with_a_fault_while_it_waits_is_refused(
     world.partition_change("orders", leader=2)
     world.tick()
     assert [str(error) for error in errors] == ["planted"]
-    assert len(world.replicas.room) == 0
+    assert len(world.replicas.purgatory) == 0
     assert "a delayed operation failed" in caplog.text
 
 
@@ -435,14 +435,14 @@ def test_the_append_waits_for_the_verification() -> None:
 def test_a_failed_verification_is_returned() -> None:
     world = world_with_topics()
     world.replicas.verifier = coordinator = Coordinator()
-    for code, told in (
+    for code, reported in (
         (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
         (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ):
         waiting = world.ask(produce, transactional(), 11)
         coordinator.answers[-1].set({TopicPartition("orders", 0): code})
-        assert codes(result_of(waiting, 11).responses[0].partition_responses) == [told]
+        assert codes(result_of(waiting, 11).responses[0].partition_responses) == [reported]
     assert not coordinator.asked[-1].may_add
     assert world.log("orders").end_offset == 0
 

@@ -92,7 +92,7 @@ def replicated() -> World:
 def fetched(world: World, start: int) -> None:
     hosted = world.replicas.find("orders", 0)
     hosted.follower_fetched(hosted.followers[2], 4, log_start_offset=start, broker_epoch=-1, now_ns=0)
-    world.replicas.room.changed(hosted)
+    world.replicas.purgatory.changed(hosted)
 
 
 def test_the_response_waits_for_every_live_replica() -> None:
@@ -125,7 +125,9 @@ def test_a_leader_that_steps_down_returns_an_error() -> None:
 # OffsetForLeaderEpoch
 
 
-def epochs(world: World, *asked: tuple[int, int, int], topic: str = "orders") -> list[tuple[int, int, int]]:
+def epochs(
+    world: World, *requested: tuple[int, int, int], topic: str = "orders"
+) -> list[tuple[int, int, int]]:
     """(partition, current leader epoch, leader epoch) -> (error, epoch, end offset)"""
     request = OffsetForLeaderEpochRequest(
         replica_id=-1,
@@ -136,7 +138,7 @@ def epochs(world: World, *asked: tuple[int, int, int], topic: str = "orders") ->
                     OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
                         partition=index, current_leader_epoch=current, leader_epoch=epoch
                     )
-                    for index, current, epoch in asked
+                    for index, current, epoch in requested
                 ],
             )
         ],
@@ -175,13 +177,13 @@ def test_where_epochs_ended() -> None:
 
 
 def log_dirs(world: World, topics: dict[str, list[int]] | None = None, version: int = 4) -> Any:
-    asked = None
+    requested = None
     if topics is not None:
-        asked = [
+        requested = [
             DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=indexes)
             for name, indexes in topics.items()
         ]
-    return world.ask(describe_log_dirs, DescribeLogDirsRequest(topics=asked), version)
+    return world.ask(describe_log_dirs, DescribeLogDirsRequest(topics=requested), version)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])

@@ -26,8 +26,8 @@ from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
-from tests.broker.no_quotas import Unlimited
 from tests.broker.worlds.front_world import call_of
+from tests.broker.worlds.no_quotas import Unlimited
 
 
 class ClientConnection:

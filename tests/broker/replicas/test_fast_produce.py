@@ -146,7 +146,7 @@ def test_what_must_wait_is_appended_and_waits_in_the_purgatory(version: int) -> 
         follower = hosted.follower(2, knows_epoch=True)
         now_ns = world.clock.monotonic_ns()
         assert hosted.follower_fetched(follower, 2, log_start_offset=0, broker_epoch=100, now_ns=now_ns)
-        world.replicas.room.changed(hosted)
+        world.replicas.purgatory.changed(hosted)
         world.tick()
         assert world.log("replicated").high_watermark == 2
     assert len(answers[0]) == 1

@@ -108,11 +108,11 @@ def test_a_denial_is_logged_once_until_acls_change(caplog: pytest.LogCaptureFixt
     authorizer.allows(context(), Operation.READ, Resource.TOPIC, "secret", quiet=True)
     assert caplog.messages == []
     assert not any(reads(authorizer, "secret") for _ in range(3))
-    told = (
+    line = (
         "Principal = User:bob is Denied operation = READ from host = 127.0.0.1 on resource ="
         " Topic:LITERAL:secret for request = Fetch based on rule DENY READ to User:bob from * on LITERAL secret"
     )
-    assert caplog.messages == [told]
+    assert caplog.messages == [line]
     authorizer.apply(changed(EMPTY_IMAGE, rule("other")))
     assert not reads(authorizer, "secret")
     assert len(caplog.messages) == 2

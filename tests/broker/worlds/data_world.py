@@ -28,14 +28,14 @@ from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
+from barnabas.runtime.disk.watched_disk import WatchedDisk
+from barnabas.runtime.loop.loop_guard import LoopGuard
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
-from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.network import Address
 from barnabas.runtime.random import SeededRandom
-from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.directories.log_dirs import LogDirs
-from tests.broker.no_quotas import Unlimited
+from tests.broker.worlds.no_quotas import Unlimited
 from tests.broker.worlds.steps import begun
 
 T0 = 1_700_000_000_000

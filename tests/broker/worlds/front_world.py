@@ -26,14 +26,14 @@ from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
+from barnabas.runtime.disk.watched_disk import WatchedDisk
+from barnabas.runtime.loop.loop_guard import LoopGuard
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
-from barnabas.runtime.loop_guard import LoopGuard
 from barnabas.runtime.network.network import Address
 from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SeededRandom
-from barnabas.runtime.watched_disk import WatchedDisk
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, write_meta_properties
 from tests.broker.worlds.fake_metadata import FakeMetadata
 from tests.broker.worlds.steps import begun

@@ -242,5 +242,5 @@ def follower_catches_up(world: TxnWorld) -> None:
         broker_epoch=100,
         now_ns=world.clock.monotonic_ns(),
     )
-    world.replicas.room.changed(hosted)
+    world.replicas.purgatory.changed(hosted)
     world.tick()

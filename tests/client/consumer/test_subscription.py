@@ -48,7 +48,7 @@ def test_partitions_that_stay_keep_their_positions() -> None:
     with pytest.raises(ValueError, match="not assigned"):
         subscription.state(OTHER)
     subscription.assign([OTHER, WHERE])
-    assert subscription.state(OTHER).is_fresh, "what came back begins anew"
+    assert subscription.state(OTHER).is_fresh, "a partition that returns has no position"
 
 
 def test_subscribing_and_assigning_exclude_each_other() -> None:

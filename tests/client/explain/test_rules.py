@@ -103,8 +103,8 @@ def test_a_single_observation_does_not_show_progress() -> None:
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"])
 def test_a_rebalance_explains_the_lack_of_progress(state: str) -> None:
-    told = (GroupEvent(97_500, "member joined", "m-2", "a pod was started"),)
-    found = diagnose(facts(at(5), group=replace(STABLE, state=state), events=told))
+    events = (GroupEvent(97_500, "member joined", "m-2", "a pod was started"),)
+    found = diagnose(facts(at(5), group=replace(STABLE, state=state), events=events))
     assert [one.cause for one in found] == [Cause.REBALANCING]
     assert "2.5 s ago: member joined m-2 (a pod was started)" in found[0].evidence
 

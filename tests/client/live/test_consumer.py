@@ -181,7 +181,7 @@ def test_commits_by_hand(bootstrap: str, topic: str, group: str, run: Run) -> No
             found = (await consumer.committed([partition]))[partition]
             assert found == OffsetAndMetadata(3, -1, "note")
             consumer.commit_async(
-                {partition: 4}, lambda told, error: calls.append((told[partition].offset, error))
+                {partition: 4}, lambda metadata, error: calls.append((metadata[partition].offset, error))
             )
             await until(lambda: bool(calls))
             assert calls == [(4, None)]

@@ -41,8 +41,8 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, run: Ru
                 )
                 for number in range(300)
             ]
-            told = [await one for one in sent]
-        assert told == [RecordMetadata(topic, 0, number, RECENT_MS + number) for number in range(300)]
+            metadata = [await one for one in sent]
+        assert metadata == [RecordMetadata(topic, 0, number, RECENT_MS + number) for number in range(300)]
         for number, record in enumerate(await read(bootstrap, topic, 300)):
             assert (record.offset, record.timestamp) == (number, RECENT_MS + number)
             assert record.key == (None if number % 5 == 4 else b"k%d" % number)
@@ -57,8 +57,8 @@ def test_acks(bootstrap: str, topic: str, run: Run, acks: int | str) -> None:
     async def work() -> None:
         await make_topic(bootstrap, topic)
         async with Producer(bootstrap_servers=bootstrap, acks=acks) as producer:
-            told = [await producer.send_and_wait(topic, b"x") for _ in range(3)]
-        assert [entry.offset for entry in told] == ([-1, -1, -1] if acks == 0 else [0, 1, 2])
+            metadata = [await producer.send_and_wait(topic, b"x") for _ in range(3)]
+        assert [entry.offset for entry in metadata] == ([-1, -1, -1] if acks == 0 else [0, 1, 2])
         assert len(await read(bootstrap, topic, 3)) == 3
 
     run(work())
@@ -73,9 +73,9 @@ def test_three_ways_to_learn_the_outcome(bootstrap: str, topic: str, run: Run) -
             delivery = await producer.send(topic, b"awaited")
             assert (await delivery).offset == 1
             assert delivery.done
-            await producer.send(topic, b"called back", on_delivery=lambda *told: calls.append(told))
+            await producer.send(topic, b"called back", on_delivery=lambda *metadata: calls.append(metadata))
             await producer.flush()
-        assert [(told.offset, error) for told, error in calls if told is not None] == [(2, None)]
+        assert [(metadata.offset, error) for metadata, error in calls if metadata is not None] == [(2, None)]
 
     run(work())
 
@@ -95,8 +95,8 @@ def test_keys_decide_as_in_the_java_client(bootstrap: str, topic: str, run: Run)
         await make_topic(bootstrap, topic, 6)
         async with Producer(bootstrap_servers=bootstrap) as producer:
             keys = [b"key-%d" % number for number in range(50)]
-            told = [await (await producer.send(topic, b"x", key)) for key in keys]
-        assert [entry.partition for entry in told] == [partition_for_key(key, 6) for key in keys]
+            metadata = [await (await producer.send(topic, b"x", key)) for key in keys]
+        assert [entry.partition for entry in metadata] == [partition_for_key(key, 6) for key in keys]
 
     run(work())
 
@@ -133,8 +133,8 @@ def test_round_robin_and_a_partitioner_of_ones_own(bootstrap: str, topic: str, r
     async def work() -> None:
         await make_topic(bootstrap, topic, 3)
         async with Producer(bootstrap_servers=bootstrap, partitioner_class="round_robin") as producer:
-            told = [await producer.send_and_wait(topic, b"x", b"same key") for _ in range(6)]
-        assert [entry.partition for entry in told] == [0, 1, 2, 0, 1, 2]
+            metadata = [await producer.send_and_wait(topic, b"x", b"same key") for _ in range(6)]
+        assert [entry.partition for entry in metadata] == [0, 1, 2, 0, 1, 2]
         own = LastOne()
         async with Producer(bootstrap_servers=bootstrap, partitioner_class=own) as producer:
             assert (await producer.send_and_wait(topic, b"x")).partition == 2
@@ -159,7 +159,7 @@ def test_interceptors_and_serialisers(bootstrap: str, topic: str, run: Run) -> N
 
     class Broken:
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
-            raise RuntimeError("a fault of its own stops nobody")
+            raise RuntimeError("its own fault stops no other")
 
     async def work() -> None:
         await make_topic(bootstrap, topic)

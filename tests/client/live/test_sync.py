@@ -23,9 +23,9 @@ def test_from_a_topic_to_its_records(bootstrap: str, topic: str, group: str) -> 
         deliveries = [producer.send(topic, b"%d" % number) for number in range(500)]
         assert deliveries[-1].result(10).offset == 499
         calls: list[tuple[RecordMetadata | None, Any]] = []
-        producer.send(topic, b"last", on_delivery=lambda *told: calls.append(told))
+        producer.send(topic, b"last", on_delivery=lambda *metadata: calls.append(metadata))
         producer.flush()
-        assert [told.offset for told, _ in calls if told is not None] == [500]
+        assert [metadata.offset for metadata, _ in calls if metadata is not None] == [500]
         with pytest.raises(client_errors.RecordTooLargeError):
             producer.send(topic, bytes(2_000_000)).result(10)
     with pytest.raises(client_errors.ClosedError):
@@ -107,12 +107,12 @@ def test_every_reason_for_rejecting_a_record_is_reported(bootstrap: str, topic: 
     def serialize(value: Any) -> bytes:
         return bytes([1 // value])
 
-    def told(_metadata: RecordMetadata | None, error: Exception | None) -> None:
+    def metadata(_metadata: RecordMetadata | None, error: Exception | None) -> None:
         calls.append(error)
-        raise RuntimeError("and a callback that fails stops nobody")
+        raise RuntimeError("a failing callback stops no other")
 
     with Producer(bootstrap_servers=bootstrap, value_serializer=serialize) as producer:
-        refused = producer.send(topic, 0, on_delivery=told)
+        refused = producer.send(topic, 0, on_delivery=metadata)
         assert producer.send(topic, 1).result(10).offset == 0
         with pytest.raises(ZeroDivisionError):
             refused.result(10)

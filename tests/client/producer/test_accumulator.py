@@ -88,7 +88,7 @@ def test_waiting_senders_get_memory_in_order(run: Run) -> None:
         async with asyncio.timeout(PATIENT_MS / 1000):
             await asyncio.gather(*waiting[:2])
         assert turns == [0, 1]
-        assert not accumulator.has_memory(10), "somebody waits still"
+        assert not accumulator.has_memory(10), "a sender still waits"
         accumulator.release(next(iter(accumulator.incomplete)))
         await waiting[2]
         assert turns == [0, 1, 2]
@@ -105,7 +105,7 @@ def test_a_memory_timeout_reports_the_usage(run: Run) -> None:
             await accumulator.wait_for_memory(10, Deadline(1))
         assert partition_queue.due, "what fills the memory does not linger"
         accumulator.release(full)
-        assert accumulator.has_memory(10), "who gave up takes nobody's turn"
+        assert accumulator.has_memory(10), "a sender that timed out blocks no other"
 
     run(work())
 

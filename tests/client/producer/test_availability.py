@@ -31,7 +31,7 @@ def availability(**options: Any) -> BrokerAvailability:
 
 def test_a_broker_is_passed_over_after_the_time_out_and_not_before() -> None:
     found = availability(partitioner_availability_timeout_ms=1000)
-    assert found.is_available(PATIENT), "nobody has tried it"
+    assert found.is_available(PATIENT), "it was not tried yet"
     found.note(PATIENT, 10.0, can_send=False)
     assert found.is_available(PATIENT), "it has only just been met"
     found.note(PATIENT, 11.0, can_send=False)
@@ -84,7 +84,7 @@ def test_the_sticky_choice_skips_unavailable_brokers(run: Run) -> None:
         assert chosen() == {1, 3}
         accumulator.availability.note(HASTY, 0.0, can_send=True)
         accumulator.availability.note(HASTY, 2.0, can_send=False)
-        assert chosen() == {0, 1, 2, 3}, "with nobody left, any will do"
+        assert chosen() == {0, 1, 2, 3}, "without available brokers any partition is chosen"
 
     run(work())
 

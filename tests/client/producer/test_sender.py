@@ -85,7 +85,7 @@ def test_what_may_succeed_later_is_sent_again(run: Run, code: ErrorCode) -> None
             broker.once(ProduceRequest, lambda *_: broker.produced(code))
             assert (await producer.send_and_wait(TOPIC, b"x")).offset == 0
             assert sequences(broker) == [(0, 0)]
-            assert broker.count(MetadataRequest) >= 2, "where it belongs was asked anew"
+            assert broker.count(MetadataRequest) >= 2, "the metadata was requested again"
 
     run(work())
 
@@ -159,7 +159,7 @@ def test_the_delivery_time_out_ends_it(run: Run) -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
             usual = broker.handlers[ProduceRequest]
             broker.handlers[ProduceRequest] = lambda *_: None
-            delivery = await producer.send(TOPIC, b"never heard of")
+            delivery = await producer.send(TOPIC, b"unknown")
             with pytest.raises(client_errors.KafkaTimeoutError, match="300 ms"):
                 await delivery
             assert isinstance(delivery.error, TimeoutError)

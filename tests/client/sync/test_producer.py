@@ -135,7 +135,7 @@ def test_a_missing_topic_delays_no_other(broker: ScriptedBroker) -> None:
             producer.flush(timeout_ms=1)
         producer.close(timeout_ms=1)
         with pytest.raises(client_errors.KafkaTimeoutError, match="closed before"):
-            raise waiting.error or AssertionError("nobody said why")
+            raise waiting.error or AssertionError("there is no error")
 
 
 def test_records_of_a_missing_topic_time_out_together(broker: ScriptedBroker) -> None:

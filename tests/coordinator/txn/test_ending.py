@@ -30,7 +30,7 @@ def outcome(
         return error.code.name
     if isinstance(ended, NeedsProducerId):
         return "needs an id"
-    return "nothing" if ended is None else ended.state.told
+    return "nothing" if ended is None else ended.state.display_name
 
 
 # State, then the outcome of a commit and an abort with the current epoch.

@@ -32,7 +32,7 @@ def ongoing(epoch: int = 0, client_version: int = 0) -> Transaction:
 
 
 def test_state_names_match_apache_kafka() -> None:
-    assert [state.told for state in State] == [
+    assert [state.display_name for state in State] == [
         "Empty",
         "Ongoing",
         "PrepareCommit",

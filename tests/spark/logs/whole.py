@@ -173,8 +173,8 @@ def compare_counts(bootstrap: str, truth: Truth) -> list[true.Count]:
         # first.
         starts = [_ms(row["start"]) for row in rows if row["service"] == service]
         assert starts == sorted(starts)
-    told = [json.loads(value) for value in read(bootstrap, "alerts")]
-    alerts = [(_ms(row["since"]), row["service"], row["state"]) for row in told]
+    alert_rows = [json.loads(value) for value in read(bootstrap, "alerts")]
+    alerts = [(_ms(row["since"]), row["service"], row["state"]) for row in alert_rows]
     assert_same("alerts", alerts, true.alerts(expected, WINDOW_MS), key=2)
     return expected
 
@@ -189,7 +189,7 @@ def assert_same(
         return
     more_by_key = {row[:key]: row for row in more}
     lost_keys = {row[:key] for row in lost}
-    told: dict[str, Sequence[object]] = {
+    differences: dict[str, Sequence[object]] = {
         "missing": [row for row in lost if row[:key] not in more_by_key],
         "come more than once": [row for row in more if row in want],
         "surplus": [row for row in more if row not in want and row[:key] not in lost_keys],
@@ -198,7 +198,7 @@ def assert_same(
         ],
     }
     lines = [f"{what}: {have.total()} instead of {want.total()}"]
-    lines += [f"{len(rows)} {name}: {rows[:SHOWN]}" for name, rows in told.items() if rows]
+    lines += [f"{len(rows)} {name}: {rows[:SHOWN]}" for name, rows in differences.items() if rows]
     raise AssertionError("\n  ".join(lines))
 
 

@@ -55,9 +55,9 @@ def test_an_error_in_a_part_is_reported_with_its_line() -> None:
     part = Part("counts", Kind.TRANSFORM, counts, ("settings",))
     with pytest.raises(
         PipelineError, match=rf"^p: the transform counts: .*{HERE}:\d+: KeyError: 'windw'$"
-    ) as told:
+    ) as caught:
         _frame(Pipeline("p"), part, [{}])
-    assert f"{HERE}:{counts.__code__.co_firstlineno + 1}:" in str(told.value)
+    assert f"{HERE}:{counts.__code__.co_firstlineno + 1}:" in str(caught.value)
 
 
 class Writer:
@@ -126,9 +126,9 @@ def test_an_error_in_a_writer_is_reported_with_its_line() -> None:
 def test_a_java_error_is_one_line() -> None:
     pipeline = Pipeline("p", checkpoint="kept")
     pipeline.to_parquet("out", of="lines", path="/proc/x")
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as caught:
         query_of(pipeline, None)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "p: out: Spark cannot start its query: java.io.FileNotFoundException: /proc/x (No such file); "
         "check its path and options, and the checkpoint kept"
     )
@@ -164,7 +164,7 @@ def test_doubled_braces_stay() -> None:
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java has ended.\n\tat org.apache.spark"),
             "Spark does not start on nonsense: [JAVA_GATEWAY_EXITED] Java has ended.; check --master and --conf",
         ),
-        (Py4JError("Could not parse Master URL: 'nonsense'"), "nonsense: Could not parse Master URL: 'nonsense'; look"),
+        (Py4JError("Could not parse Master URL: 'nonsense'"), "nonsense: Could not parse Master URL: 'nonsense'; check"),
         (RuntimeError("no Java >= 17 was found"), "run: no Java >= 17 was found"),
         (ImportError("barnabas.spark needs PySpark"), "run: barnabas.spark needs PySpark"),
     ],
@@ -182,7 +182,7 @@ def test_a_session_that_does_not_start_is_one_line(
     monkeypatch.setattr(barnabas.spark, "session", refused)
     options = SimpleNamespace(once=True, every=None, only=[], master="nonsense")
     settings = {"checkpoint": str(tmp_path)}
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as caught:
         run_pipeline("barnabas pipeline run", Pipeline("p"), settings, options, {})  # type: ignore[arg-type]
-    assert said in str(told.value)
-    assert "\n" not in str(told.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

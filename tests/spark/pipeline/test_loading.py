@@ -166,7 +166,7 @@ def test_a_toml_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "expected"),
     [
         (
             'topic = "counts"',
@@ -204,7 +204,7 @@ def test_a_toml_file(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_error_in_a_toml_file_is_reported_with_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, expected: str
 ) -> None:
     written(tmp_path, "beside.py", "def large(counts): return counts\n")
     written(tmp_path, "ends.py", "raise SystemExit(3)\n")
@@ -213,6 +213,6 @@ def test_an_error_in_a_toml_file_is_reported_with_its_key(
     monkeypatch.syspath_prepend(tmp_path / "installed")
     assert before in TOML
     path = written(tmp_path, "orders.toml", TOML.replace(before, after))
-    told = refused(path)
-    assert told.startswith(f"{path}: ")
-    assert said in told
+    message = refused(path)
+    assert message.startswith(f"{path}: ")
+    assert expected in message

@@ -33,8 +33,7 @@ least = 2
 topic = "{topic}"
 
 [transforms.parsed]
-sql = "SELECT split(CAST(value AS STRING), ' ')[1] AS what, try_cast(split(CAST(value AS STRING), ' ')[0] AS
-INT) AS amount FROM {lines}"
+sql = "SELECT split(CAST(value AS STRING), ' ')[1] AS what, try_cast(split(CAST(value AS STRING), ' ')[0] AS INT) AS amount FROM {lines}"
 
 [transforms.large]
 sql = "SELECT * FROM {parsed} WHERE amount >= CAST({least} AS INT)"

@@ -29,7 +29,7 @@ class Silent:
 
     def fetch(self, offset: int, _size: int) -> Fetched:
         self.asked.append(offset)
-        assert len(self.asked) < 3, "it asks for the same for ever"
+        assert len(self.asked) < 3, "it requests the same forever"
         return Fetched(offset, b"", None, 0, 100)
 
 

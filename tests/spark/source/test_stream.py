@@ -81,8 +81,11 @@ def test_a_query_continues_from_its_checkpoint_and_commits_for_its_group(
     # M-I: every tool sees the lag.
     with Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
         both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-        told = consumer.committed(both)
-        assert [one.offset for one in (told[partition] for partition in both) if one is not None] == [11, 1]
+        committed = consumer.committed(both)
+        assert [one.offset for one in (committed[partition] for partition in both) if one is not None] == [
+            11,
+            1,
+        ]
 
 
 def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(

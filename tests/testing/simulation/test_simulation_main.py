@@ -1,4 +1,4 @@
-"""The command: exit codes, a failing seed with its replay, the hunt."""
+"""The command: exit codes, a failing seed with its replay, the search for planted bugs."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.testing.simulation.runner.SCENARIOS", scenarios)
 
 
-def test_seeds_that_pass_end_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
+def test_passing_seeds_exit_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--scenario", "good", "--seeds", "7"]) == 0
     assert "good: 7 seeds passed, 7 events" in capsys.readouterr().out
 
 
-def test_a_failing_seed_is_printed_with_its_replay_and_ends_with_one(
+def test_a_failing_seed_is_printed_with_its_replay_and_exits_with_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert command.main(["--seeds", "10"]) == 1
@@ -73,13 +73,15 @@ def test_one_seed_shows_its_whole_trace(capsys: pytest.CaptureFixture[str]) -> N
     assert command.main(["--scenario", "bad", "--seed", "1"]) == 0
 
 
-def test_progress_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "PROGRESS_NS", -1)
     assert command.main(["--scenario", "good", "--seeds", "2", "--first-seed", "5"]) == 0
     assert "good: 1 of 2 seeds, 1 events" in capsys.readouterr().out
 
 
-def test_planted_bugs_are_hunted_and_a_missed_one_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_planted_bugs_are_searched_for_and_a_missed_one_is_a_failure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert command.main(["--planted", "--scenario", "good"]) == 1
     printed = capsys.readouterr().out
     assert "found shown with seed 2 of good: found it" in printed
@@ -87,7 +89,7 @@ def test_planted_bugs_are_hunted_and_a_missed_one_is_a_failure(capsys: pytest.Ca
     assert command.main(["--planted", "--scenario", "bad"]) == 0
 
 
-def test_an_unknown_scenario_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_scenario_is_rejected_with_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--scenario", "god"]) == 2
     assert "no scenario 'god'; there are: good, bad" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Scenarios and planted bugs are found by being there."""
+"""Scenarios and planted bugs are registered by their modules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_planted_bug_is_registered_and_can_be_planted_many_times() -> None:
         planted("none", scenario="nothing", within_seeds=1)(plant)
 
 
-def test_what_is_registered_must_say_what_it_is() -> None:
+def test_registered_functions_need_a_docstring() -> None:
     def silent(world: World) -> None: ...
 
     with pytest.raises(ValueError, match="needs a docstring"):

@@ -1,4 +1,4 @@
-"""Playing seeds: what is found is part of the outcome, and the same seed gives the same bytes in every process."""
+"""Running seeds: failures are part of the outcome, and the same seed gives the same bytes in every process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fails_at_three(world: World) -> None:
 THREE = Scenario("three", "Fails with seed 3.", fails_at_three)
 
 
-def test_an_outcome_tells_what_was_found_and_how_to_see_it_again() -> None:
+def test_an_outcome_contains_the_error_and_how_to_reproduce_it() -> None:
     assert play(THREE, 2).error is None
     outcome = play(THREE, 3)
     assert str(outcome.error) == "three"
@@ -34,7 +34,7 @@ def test_an_outcome_tells_what_was_found_and_how_to_see_it_again() -> None:
         play_or_raise(THREE, 3)
 
 
-def test_a_bug_of_an_unknown_scenario_is_refused() -> None:
+def test_a_bug_of_an_unknown_scenario_is_rejected() -> None:
     bug = PlantedBug("lost", "nowhere", "no such scenario", 1, lambda: pytest.fail("must not be planted"))
     with pytest.raises(ValueError, match="does not exist"):
         hunt_bug(bug)

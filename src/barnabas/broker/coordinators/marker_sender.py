@@ -60,7 +60,7 @@ class _PendingMarkers:
 
     def __repr__(self) -> str:
         transaction = self.prepared.transaction
-        return f"{transaction.state.told} of {transaction.transactional_id!r} ({self.marker})"
+        return f"{transaction.state.display_name} of {transaction.transactional_id!r} ({self.marker})"
 
 
 class MarkerSender:

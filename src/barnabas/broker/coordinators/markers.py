@@ -69,7 +69,7 @@ class Markers:
         operation = _DelayedMarker(self._replicas, hosted, required_offset)
         timeout_ms: int = self._broker.settings["request.timeout.ms"]
         deadline_ns = self._broker.clock.monotonic_ns() + timeout_ms * NS_PER_MS
-        self._replicas.room.wait(operation, [hosted], deadline_ns)
+        self._replicas.purgatory.wait(operation, [hosted], deadline_ns)
         return operation.promise
 
     def _write_to_group(self, index: int, marker: Marker) -> Promise[ErrorCode]:

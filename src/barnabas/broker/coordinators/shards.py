@@ -299,7 +299,7 @@ class Shards(Generic[M]):
             return False
         if not is_waiting and (partition.operation is None or partition.operation.is_done):
             partition.operation = _DelayedCommits(self, partition)
-            self._replicas.room.wait(partition.operation, [partition.hosted], expiry_ms * NS_PER_MS)
+            self._replicas.purgatory.wait(partition.operation, [partition.hosted], expiry_ms * NS_PER_MS)
         return True
 
     def expire(self, partition: _LeadPartition[M]) -> None:
@@ -409,7 +409,7 @@ class Shards(Generic[M]):
         partition = self._partitions.pop(index)
         self._timers.cancel(partition)
         if partition.operation is not None:
-            self._replicas.room.forget(partition.operation)
+            self._replicas.purgatory.forget(partition.operation)
         shard, partition.shard = partition.shard, None
         if shard is not None:
             shard.drop(error)

@@ -132,8 +132,8 @@ def _wait(
 ) -> Promise[DeleteRecordsResponse]:
     operation = DelayedDeleteRecords(pending, response)
     deadline_ns = replicas.now_ns() + max(timeout_ms, 0) * NS_PER_MS
-    replicas.room.wait(operation, _partitions(pending), deadline_ns)
-    context.on_disconnect = partial(replicas.room.forget, operation)
+    replicas.purgatory.wait(operation, _partitions(pending), deadline_ns)
+    context.on_disconnect = partial(replicas.purgatory.forget, operation)
     return operation.promise
 
 

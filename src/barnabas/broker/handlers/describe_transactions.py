@@ -87,7 +87,7 @@ def _state(broker: Broker, context: RequestContext, transaction: Transaction) ->
     return Described(
         error_code=0,
         transactional_id=transaction.transactional_id,
-        transaction_state=transaction.state.told,
+        transaction_state=transaction.state.display_name,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_start_time_ms=transaction.start_ms,
         producer_id=transaction.producer_id,

@@ -46,7 +46,7 @@ def handle(
         return FetchResponse(throttle_time_ms=0, error_code=session, responses=[])
     if session is not None:
         partitions: Iterable[tuple[PartitionKey, FetchRequest.Partition]] = [
-            (key, told.wanted) for key, told in session.partitions.items()
+            (key, cached.wanted) for key, cached in session.partitions.items()
         ]
     else:
         partitions = _named(request, context.api_version)

@@ -70,7 +70,7 @@ def _response(
             ListTransactionsResponse.TransactionState(
                 transactional_id=transaction.transactional_id,
                 producer_id=transaction.producer_id,
-                transaction_state=transaction.state.told,
+                transaction_state=transaction.state.display_name,
             )
             for transaction in transactions
         ],

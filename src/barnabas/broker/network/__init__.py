@@ -1,1 +1,1 @@
-"""From a socket to a handler: listeners, connections, request contexts, dispatch, the table of routes."""
+"""The network layer: listeners, connections, request contexts, dispatch and routes."""

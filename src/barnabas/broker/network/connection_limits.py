@@ -1,10 +1,8 @@
-"""How many connections a broker takes: in all, of each listener, and from one address.
+"""Connection limits of a broker: in total, per listener, and per IP address.
 
-What lives here: counting and deciding.  What may not: sockets.
-
-Above `max.connections` newcomers wait at the door until somebody leaves; the listener between brokers is let
-through as long as it is not the only one (KIP-402).  Above `max.connections.per.ip` a newcomer is closed.
-`max.connection.creation.rate` (KIP-612) is not enforced.
+At `max.connections` new connections wait in the listen queue until another one is closed; the inter-broker
+listener is exempt unless it is the only one (KIP-402).  Above `max.connections.per.ip` a new connection is
+closed.  `max.connection.creation.rate` (KIP-612) is not enforced.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ _MAX_PER_IP = "max.connections.per.ip"
 
 
 class ConnectionLimits:
-    """The counts of one broker and what they may be."""
+    """The connection counts of one broker, and their limits."""
 
     def __init__(self, settings: Settings, listeners: Listeners) -> None:
         self.by_listener: dict[str, int] = {end.listener_name: 0 for end in listeners.listeners}
@@ -29,7 +27,7 @@ class ConnectionLimits:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Take these limits; they may change while the broker runs."""
+        """Applies these limits; they may change while the broker runs."""
         self._max: int = settings[_MAX]
         self._max_per_ip: int = settings[_MAX_PER_IP]
         self._overrides: Mapping[str, int] = {
@@ -46,13 +44,13 @@ class ConnectionLimits:
         return sum(self.by_listener.values())
 
     def has_room(self, listener: str) -> bool:
-        """Whether this listener may accept one more."""
+        """Whether this listener may accept another connection."""
         if self.by_listener[listener] >= self._max_of[listener]:
             return False
         return listener == self._protected or self.total < self._max
 
     def is_welcome(self, host: str) -> bool:
-        """Whether one more may come from this address."""
+        """Whether another connection from this address is allowed."""
         return self._by_host[host] < self._overrides.get(host, self._max_per_ip)
 
     def opened(self, listener: str, host: str) -> None:

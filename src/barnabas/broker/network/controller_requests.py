@@ -1,9 +1,7 @@
-"""Requests for the controller that may name very much: asked in parts, each of which is decided quickly.
+"""Splits large requests to the controller into chunks, and merges the responses.
 
-What lives here: cutting a request and joining the answers.  What may not: decisions.
-
-Apache Kafka's controller decides on a thread of its own; ours shares the loop with everybody, so what it is
-asked at a time must be little.  The answer has one result for each element, whichever part it was in.
+Apache Kafka's controller decides on its own thread; ours shares the event loop, so each decision must be
+short.  The merged response has one result for each element.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 def check_count(count: int, records_each: int = 1) -> None:
-    """Refuse what could not become one batch of the metadata log, before anybody looks at it."""
+    """Raises if the request cannot become one batch of the metadata log."""
     if count * records_each > MAX_RECORDS_PER_BATCH:
         raise too_large()
 
@@ -39,23 +37,23 @@ def ask_in_chunks(
     *,
     version: int | None = None,
 ) -> Steps[Any]:
-    """The controller's answer to the request that `make` gives, asked for a few of the items at a time.
+    """Sends the request that `make` builds for a few items at a time; returns the merged response.
 
     `results` is the attribute of the response that has a result for each item.
     """
     version = context.api_version if version is None else version
-    asked = []
-    for some in chunks(items) if items else [[]]:
-        asked.append(broker.metadata.ask(make(list(some)), version, context.principal))
+    promises = []
+    for chunk in chunks(items) if items else [[]]:
+        promises.append(broker.metadata.ask(make(list(chunk)), version, context.principal))
         yield None
-    whole: Any = None
-    for part in asked:
-        answer: Any = yield from awaited(part)
-        if whole is None:
-            whole = answer
+    merged: Any = None
+    for part in promises:
+        response: Any = yield from awaited(part)
+        if merged is None:
+            merged = response
         else:
-            getattr(whole, results).extend(getattr(answer, results))
-    return whole
+            getattr(merged, results).extend(getattr(response, results))
+    return merged
 
 
 def ask_by_partition(
@@ -68,47 +66,49 @@ def ask_by_partition(
     results: str,
     partition_results: str,
 ) -> Steps[Any]:
-    """The same for topics that have partitions, which are what is counted: one topic may have very many."""
-    asked = []
-    for some, continues in split_topics(topics, partitions):
-        answer = broker.metadata.ask(make(some), context.api_version, context.principal)
-        asked.append((answer, continues))
+    """Like `ask_in_chunks` for topics, in chunks of partitions: one topic may have very many."""
+    promises = []
+    for chunk, continues in split_topics(topics, partitions):
+        answer = broker.metadata.ask(make(chunk), context.api_version, context.principal)
+        promises.append((answer, continues))
         yield None
-    whole: Any = None
-    for part, continues in asked:
-        answered: Any = yield from awaited(part)
-        if whole is None:
-            whole = answered
+    merged: Any = None
+    for part, continues in promises:
+        response: Any = yield from awaited(part)
+        if merged is None:
+            merged = response
             continue
-        known, more = getattr(whole, results), getattr(answered, results)
-        if continues and known and more:
-            getattr(known[-1], partition_results).extend(getattr(more[0], partition_results))
-            more = more[1:]
-        known.extend(more)
-    return whole
+        results_so_far, new_results = getattr(merged, results), getattr(response, results)
+        if continues and results_so_far and new_results:
+            getattr(results_so_far[-1], partition_results).extend(getattr(new_results[0], partition_results))
+            new_results = new_results[1:]
+        results_so_far.extend(new_results)
+    return merged
 
 
 def split_topics(
     topics: Sequence[Item], partitions: str, size: int = CHUNK_ELEMENTS
 ) -> Iterator[tuple[list[Item], bool]]:
-    """Topics with at most `size` partitions together, and whether the first goes on with the last before."""
-    part: list[Item] = []
+    """Yields chunks of at most `size` partitions, and whether a chunk continues the last topic."""
+    topics_of_chunk: list[Item] = []
     count, continues = 0, False
     for topic in topics:
-        everything: Sequence[Any] = getattr(topic, partitions)
+        all_partitions: Sequence[Any] = getattr(topic, partitions)
         start = 0
-        while start == 0 or start < len(everything):
-            some = everything[start : start + size - count]
-            piece: Item = copy(topic)
-            setattr(piece, partitions, list(some))
-            if not part:
+        while start == 0 or start < len(all_partitions):
+            chunk = all_partitions[start : start + size - count]
+            piece = topic
+            if len(chunk) < len(all_partitions):
+                piece = copy(topic)
+                setattr(piece, partitions, list(chunk))
+            if not topics_of_chunk:
                 continues = start > 0
-            part.append(piece)
+            topics_of_chunk.append(piece)
             # A topic without partitions counts too.
-            count += max(1, len(some))
-            start += max(1, len(some))
+            count += max(1, len(chunk))
+            start += max(1, len(chunk))
             if count >= size:
-                yield part, continues
-                part, count = [], 0
-    if part or not topics:
-        yield part, continues
+                yield topics_of_chunk, continues
+                topics_of_chunk, count = [], 0
+    if topics_of_chunk or not topics:
+        yield topics_of_chunk, continues

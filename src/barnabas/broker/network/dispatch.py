@@ -1,10 +1,10 @@
-"""The way of a request: parse, authorise, quota, handler, metrics.
+"""Dispatches a request: decoding, authorization, quotas, handler, metrics.
 
-What lives here: the head of a request, the choice of its handler, and what becomes of its answer or its
-error.  What may not: sockets and frames (listener), and what an API does (handlers).
+Contains the request header, the choice of the handler, and the response or error.  Sockets and frames belong
+in listener.py, APIs in handlers/.
 
-Small pipelined requests are what this file is written for: nothing is made for a request that the next one
-could use again, and an API on the hot path may answer with bytes (`requests`, `quick`).
+Optimised for small pipelined requests: objects are reused between requests, and an API on the hot path may
+respond with bytes (`request_context`, `quick`).
 """
 
 from __future__ import annotations
@@ -42,45 +42,46 @@ _ANSWER_HEAD = struct.Struct(">ii")
 _ANSWER_HEAD_WITH_TAGS = struct.Struct(">iix")
 _SIZE_BYTES = 4
 _BUFFERS = (bytes, bytearray, memoryview)
-# A request up to this size is read at once; a larger one may be nothing but names, and is read in steps.
+# A request up to this size is decoded at once; a larger one may be an array of names, and is decoded in
+# steps.
 READ_AT_ONCE_BYTES = 16 << 10
-# A response with more elements than this is written in steps.
+# A response with more elements than this is encoded in steps.
 WRITTEN_AT_ONCE_ELEMENTS = 1_000
-# Produce and Fetch, where to count costs more than it saves: their answers are as long as their requests.
+# Produce and Fetch, where counting costs more than it saves: their responses are as long as their requests.
 _HOT = frozenset((0, 1))
-# What an answer may take of memory: records do not count, they are slices of files.
-MAX_ANSWER_BYTES = 64 << 20
+# The maximum size of a response in memory; records do not count, as they are slices of files.
+MAX_RESPONSE_BYTES = 64 << 20
 
 
-def _free() -> int:
-    """Nothing is counted."""
+def _no_quota() -> int:
+    """No quota applies."""
     return 0
 
 
 class ClientConnection(Protocol):
-    """The connection that a request came from."""
+    """The connection of a request."""
 
     context: RequestContext
     client_id_bytes: bytes
 
     def answer(self, *parts: Buffer | Slice) -> None:
-        """Queue a response."""
+        """Queues a response."""
         ...
 
     def wait(self) -> None:
-        """The answer will come later: take no further request."""
+        """The response is delayed: serve no further request."""
         ...
 
     def go_on(self) -> None:
-        """The answer that was waited for is queued, or there is none."""
+        """The delayed response is queued, or there is none: serve the next request."""
         ...
 
     def mute(self, throttle_ms: int) -> None:
-        """Read nothing for this long (KIP-219)."""
+        """Reads nothing for this long (KIP-219)."""
         ...
 
     def fail(self, reason: str) -> None:
-        """Close the connection: there is no answer that this client could read."""
+        """Closes the connection, as no response is possible."""
         ...
 
 
@@ -104,7 +105,7 @@ class Dispatch:
         self._now_ns = clock.monotonic_ns
 
     def serve(self, frame: memoryview, connection: ClientConnection) -> None:
-        """One request.  ProtocolError: close the connection, its bytes make no sense."""
+        """Serves one request.  Raises ProtocolError if it is malformed: the caller closes the connection."""
         try:
             key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
         except struct.error:
@@ -137,17 +138,17 @@ class Dispatch:
                 self._refuse(connection, route, self._read(frame, body, version, route), error)
                 return
             if isinstance(pieces, Deferred):
-                self._answer_later(connection, route, 0, pieces.request, pieces.answer)
+                self._respond_later(connection, route, 0, pieces.request, pieces.answer)
                 return
             if pieces is not None:
                 head = _ANSWER_HEAD_WITH_TAGS if version >= route.tagged_header_from else _ANSWER_HEAD
-                connection.answer(_answer_head(head, correlation_id, pieces), *pieces)
+                connection.answer(_response_header(head, correlation_id, pieces), *pieces)
                 route.metrics.record(self._now_ns() - context.received_ns)
                 return
         self._serve_message(frame, body, connection, route)
 
     def _other_route(self, key: int, version: int) -> tuple[Route, int]:
-        """Of a version that is not served: only ApiVersions answers then, and in version 0 (KIP-511)."""
+        """Returns the route of an unsupported version: only ApiVersions responds, in version 0 (KIP-511)."""
         route = self.routes.get(key)
         if route is None:
             raise ProtocolError(f"the API with key {key} is not served on this listener")
@@ -158,12 +159,12 @@ class Dispatch:
             code=ErrorCode.UNSUPPORTED_VERSION,
         )
 
-    # The ways of a request ------------------------------------------------------------------------------
+    # Requests -------------------------------------------------------------------------------------------
 
     def _serve_limited(
         self, frame: memoryview, body: int, connection: ClientConnection, route: Route, limits: Limits
     ) -> None:
-        """A client with a quota: what it sends and how long that takes is counted."""
+        """Serves a client with a quota: counts its bytes and the processing time."""
         began_ns = self._now_ns()
         throttle_ms = limits.received(route.api.key, len(frame))
         self._serve_message(
@@ -180,10 +181,10 @@ class Dispatch:
         body: int,
         connection: ClientConnection,
         route: Route,
-        charge: Callable[[], int] = _free,
+        charge: Callable[[], int] = _no_quota,
         handle: Handle | None = None,
     ) -> None:
-        """Read the message, have it handled, and answer now or later."""
+        """Decodes and handles the message, and responds now or later."""
         version = connection.context.api_version
         is_large = connection.context.is_large = len(frame) > READ_AT_ONCE_BYTES
         if is_large and route.lowest <= version <= route.highest:
@@ -201,15 +202,15 @@ class Dispatch:
             return
         if answer.__class__ is GeneratorType:
             answer, cancel = self._work.start(answer)
-            # The steps may wait for something that has to be forgotten instead.
+            # The steps may wait for an operation that has its own callback.
             connection.context.on_disconnect = connection.context.on_disconnect or cancel
         throttle_ms = charge()
         if answer.__class__ is Promise:
-            self._answer_later(connection, route, throttle_ms, request, answer)
+            self._respond_later(connection, route, throttle_ms, request, answer)
         else:
             self._answer(connection, route, throttle_ms, answer)
 
-    def _answer_later(
+    def _respond_later(
         self,
         connection: ClientConnection,
         route: Route,
@@ -219,7 +220,7 @@ class Dispatch:
     ) -> None:
         connection.wait()
         answer.then(
-            partial(self._come, connection, route, throttle_ms),
+            partial(self._respond, connection, route, throttle_ms),
             partial(self._refuse_late, connection, route, request, throttle_ms),
         )
 
@@ -232,20 +233,20 @@ class Dispatch:
         charge: Callable[[], int],
         handle: Handle | None,
     ) -> None:
-        """A message that cannot be read within a slice: its bytes wait until it is their turn."""
+        """Queues a message that cannot be decoded within a slice."""
         connection.wait()
         steps = self._steps(frame, body, connection.context, route, handle or route.handle)
         answer, connection.context.on_disconnect = self._work.queue(steps)
         throttle_ms = charge()
         answer.then(
-            partial(self._come_or_refuse, connection, route, throttle_ms),
+            partial(self._respond_or_refuse, connection, route, throttle_ms),
             partial(self._fail, connection, route),
         )
 
     def _steps(
         self, frame: bytes, body: int, context: RequestContext, route: Route, handle: Handle
     ) -> Steps[tuple[Message, Message | BaseException | None]]:
-        """Read a message and have it handled: the message, with the answer or why there is none."""
+        """Decodes and handles a message; returns it with the response or the error."""
         request, _ = yield from route.api.request.decode_steps(frame, body, context.api_version)
         try:
             answer = handle(self._broker, request, context)
@@ -257,7 +258,7 @@ class Dispatch:
             return request, error
         return request, answer
 
-    def _come_or_refuse(
+    def _respond_or_refuse(
         self,
         connection: ClientConnection,
         route: Route,
@@ -268,10 +269,10 @@ class Dispatch:
         if isinstance(answer, BaseException):
             self._refuse_late(connection, route, request, throttle_ms, answer)
         else:
-            self._come(connection, route, throttle_ms, answer)
+            self._respond(connection, route, throttle_ms, answer)
 
     def _fail(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
-        """Bytes that make no sense: the connection is closed, as where they are read at once."""
+        """Closes the connection of a malformed request."""
         route.metrics.errors += 1
         if not isinstance(error, KafkaError):
             logger.error("%s failed for %r", route.api.name, connection.context, exc_info=error)
@@ -279,12 +280,12 @@ class Dispatch:
 
     def _read(self, frame: memoryview, body: int, version: int, route: Route) -> Message:
         if not route.lowest <= version <= route.highest:
-            # Nobody can read this ApiVersions request; its handler sees the version and says so.
+            # This ApiVersions request cannot be decoded; its handler checks the version.
             return route.api.request()
         message, _ = route.api.request.decode_from(frame, body, version)
         return message
 
-    def _come(
+    def _respond(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
     ) -> None:
         self._finish(connection, route, partial(self._answer, connection, route, throttle_ms, answer))
@@ -300,18 +301,18 @@ class Dispatch:
         self._finish(connection, route, partial(self._refuse, connection, route, request, error, throttle_ms))
 
     def _finish(self, connection: ClientConnection, route: Route, respond: Callable[[], bool]) -> None:
-        """A request that waited gets its response; a fault in that must not hurt who kept the promise."""
+        """Sends a delayed response; an exception must not affect the caller that completed the promise."""
         try:
             if respond():
                 connection.go_on()
         except Exception:
-            logger.exception("the response of %s to %r cannot be given", route.api.name, connection.context)
-            connection.fail("a fault in its response")
+            logger.exception("the response of %s to %r cannot be sent", route.api.name, connection.context)
+            connection.fail("an error in its response")
 
     def _answer(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
     ) -> bool:
-        """Send it; False if it is written in steps, and the connection waits for it."""
+        """Sends the response; returns False if it is encoded in steps and the connection waits."""
         context = connection.context
         if self._quotas.is_set:
             _throttle(connection, throttle_ms, answer)
@@ -320,24 +321,24 @@ class Dispatch:
             if (context.is_large or context.api_key not in _HOT) and has_many_elements(
                 answer, WRITTEN_AT_ONCE_ELEMENTS
             ):
-                self._answer_in_steps(connection, route, answer, version)
+                self._respond_in_steps(connection, route, answer, version)
                 return False
             try:
                 pieces = write_response_pieces(answer, version, context.correlation_id)
             except Exception as error:
-                self._cannot_answer(connection, route, error)
+                self._encoding_failed(connection, route, error)
                 return True
-            # What handlers put into records fields are slices of the disk.
+            # Handlers put slices of files into records fields.
             connection.answer(*cast("Pieces", pieces))
         route.metrics.record(self._now_ns() - context.received_ns)
         return True
 
-    def _answer_in_steps(
+    def _respond_in_steps(
         self, connection: ClientConnection, route: Route, answer: Message, version: int
     ) -> None:
         context = connection.context
         connection.wait()
-        steps = write_response_steps(answer, version, context.correlation_id, MAX_ANSWER_BYTES)
+        steps = write_response_steps(answer, version, context.correlation_id, MAX_RESPONSE_BYTES)
         written, context.on_disconnect = self._work.start(steps)
 
         def send(pieces: object) -> bool:
@@ -347,17 +348,17 @@ class Dispatch:
 
         written.then(
             lambda pieces: self._finish(connection, route, partial(send, pieces)),
-            partial(self._cannot_answer, connection, route),
+            partial(self._encoding_failed, connection, route),
         )
 
-    def _cannot_answer(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
-        """Whoever keeps a promise must not suffer from an answer that cannot be written."""
+    def _encoding_failed(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
+        """A response that cannot be encoded must not affect the caller that completed the promise."""
         logger.error(
-            "the answer of %s to %r cannot be written", route.api.name, connection.context, exc_info=error
+            "the response of %s to %r cannot be encoded", route.api.name, connection.context, exc_info=error
         )
-        connection.fail("its answer cannot be written")
+        connection.fail("its response cannot be encoded")
 
-    # Refusals -------------------------------------------------------------------------------------------
+    # Errors ---------------------------------------------------------------------------------------------
 
     def _refuse_unread(
         self, frame: memoryview, body: int, connection: ClientConnection, route: Route
@@ -372,7 +373,7 @@ class Dispatch:
         error: BaseException,
         throttle_ms: int = 0,
     ) -> bool:
-        """The one place that turns an error into a response; False if that is written in steps."""
+        """The only place that turns an error into a response; returns False if it is encoded in steps."""
         route.metrics.errors += 1
         if isinstance(error, CloseConnectionError):
             connection.fail(str(error))
@@ -385,27 +386,27 @@ class Dispatch:
             text = ERRORS[code].text
         response = refusal(route, request, code, text)
         if response is None:
-            connection.fail(f"{route.api.name} has no answer that could say {code.name}: {text}")
+            connection.fail(f"{route.api.name} has no response for {code.name}: {text}")
             return True
         return self._answer(connection, route, throttle_ms, response)
 
 
 def _not_authorized(broker: object, request: object, context: object) -> Message:
-    """In the place of a handler that this client may not call."""
+    """The handler of an API that this client may not use."""
     raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _throttle(connection: ClientConnection, throttle_ms: int, answer: Message | None) -> None:
-    """Tell the client for how long it is not read from: by its requests, or by what it fetched."""
-    told: Any = answer
-    if hasattr(told, "throttle_time_ms"):
-        told.throttle_time_ms = throttle_ms = max(told.throttle_time_ms, throttle_ms)
+    """Sets the throttle time of the response and mutes the connection."""
+    response: Any = answer
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = throttle_ms = max(response.throttle_time_ms, throttle_ms)
     if throttle_ms:
         connection.mute(throttle_ms)
 
 
 def refusal(route: Route, request: Message, code: ErrorCode, text: str) -> Message | None:
-    """The API's answer to a request that failed as a whole; None if the API has none."""
+    """Returns the API's response to a request that failed as a whole; None if the API has none."""
     if not route.is_loaded:
         route.load()
     if route.refuse is not None:
@@ -421,7 +422,7 @@ def refusal(route: Route, request: Message, code: ErrorCode, text: str) -> Messa
 
 
 def _read_client_id(frame: memoryview, end: int, connection: ClientConnection) -> None:
-    """The connection names itself, for the first time or anew."""
+    """Reads the client id, for the first time or because it has changed."""
     if end > len(frame):
         size = end - _HEAD_SIZE
         raise ProtocolError(f"a client id of {size} bytes does not fit", position=_HEAD_SIZE)
@@ -438,8 +439,8 @@ def _skip_tags(frame: memoryview, position: int) -> int:
         raise ProtocolError("a request is cut off within its header", position=position) from None
 
 
-def _answer_head(head: struct.Struct, correlation_id: int, pieces: Pieces) -> bytes:
-    """Size, correlation id and, in newer versions, no tagged fields."""
+def _response_header(head: struct.Struct, correlation_id: int, pieces: Pieces) -> bytes:
+    """Encodes size, correlation id and, in flexible versions, empty tagged fields."""
     size = head.size - _SIZE_BYTES
     for piece in pieces:
         size += len(piece) if isinstance(piece, _BUFFERS) else piece.length

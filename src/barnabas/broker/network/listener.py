@@ -1,10 +1,9 @@
-"""Listeners: the doors of a broker, and what happens on each connection before a request reaches its handler.
+"""The listeners of a broker, and the connections before a request reaches dispatch.
 
-What lives here: accepting within the limits, frames, one request in progress per connection, idle time,
-draining.  What may not: sockets (runtime) and what a request says (dispatch).
+Contains connection limits, frames, one request in progress per connection, idle time and draining.  Sockets
+belong in runtime/, the contents of requests in dispatch.py.
 
-A connection goes through transport (plain, for now), authenticator (everybody is ANONYMOUS, for now) and is
-then ready; each of these is a step that can be seen here.
+A connection goes through transport (plain only) and authentication (ANONYMOUS only), and is then ready.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from barnabas.runtime.network.network import (
 
 logger = logging.getLogger(__name__)
 
-# Idle connections are looked for this often, or four times within the allowed time if that is short.
+# How often idle connections are closed, or a fourth of the idle time if that is shorter.
 IDLE_SWEEP_MS = 10_000
-# Of what is logged about a connection that is closed for what came on it.
-LONGEST_REASON = 1_000
-# How long the requests of one connection are served before others get their turn, and after how many of them
-# the clock is looked at.
+# The maximum length of the logged reason for closing a connection.
+MAX_REASON_LENGTH = 1_000
+# How long one connection is served before others get their turn, and after how many requests
+# the clock is read.
 TURN_NS = 2_000_000
 REQUESTS_BETWEEN_LOOKS = 4
 _SIZE = struct.Struct(">i")
@@ -50,12 +49,12 @@ _SIZE_BYTES = _SIZE.size
 
 
 def authenticate(peer: Address) -> str:
-    """The principal of a connection.  Without SASL and TLS there is only one."""
+    """Returns the principal of a connection.  Without SASL and TLS there is only one."""
     return ANONYMOUS
 
 
 class RequestStream(StreamHandler):
-    """One client's connection: frames in, answers out, one request in progress at a time."""
+    """A client connection: frames in, responses out, one request in progress at a time."""
 
     __slots__ = (
         "_broker_listener",
@@ -94,7 +93,7 @@ class RequestStream(StreamHandler):
             received_ns=self.last_active_ns,
         )
 
-    # What the connection tells ---------------------------------------------------------------------------
+    # Callbacks of the connection --------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -107,7 +106,7 @@ class RequestStream(StreamHandler):
         position = served = 0
         while end - position >= _SIZE_BYTES:
             if self._busy:
-                # More requests have come before the first was answered: leave them with the sender.
+                # Further requests before the response is sent: leave them unread.
                 connection.pause_reading()
                 break
             if not connection.reading:
@@ -124,12 +123,12 @@ class RequestStream(StreamHandler):
             self._serve(view[start:stop], self)
             served += 1
             if not served % REQUESTS_BETWEEN_LOOKS and self._now_ns() - began_ns > TURN_NS:
-                self._let_others()
+                self._yield_to_others()
                 break
         return position
 
-    def _let_others(self) -> None:
-        """Thousands of small requests fit one buffer: the rest of them comes after what others have sent."""
+    def _yield_to_others(self) -> None:
+        """Yields to other connections: thousands of small requests may fit one buffer."""
         connection = self._connection
         if connection.reading:
             connection.pause_reading()
@@ -143,7 +142,7 @@ class RequestStream(StreamHandler):
             self._broker_listener.failed(self, error)
         self._broker_listener.left(self)
 
-    # What dispatch asks for -------------------------------------------------------------------------------
+    # Calls of dispatch -----------------------------------------------------------------------------------
 
     def answer(self, *parts: Buffer | Slice) -> None:
         self._connection.send(*parts)
@@ -165,25 +164,25 @@ class RequestStream(StreamHandler):
     def mute(self, throttle_ms: int) -> None:
         self._muted = True
         self._connection.pause_reading()
-        self._broker_listener.after(throttle_ms, self, self._speak_again)
+        self._broker_listener.after(throttle_ms, self, self._unmute)
 
-    def _speak_again(self) -> None:
+    def _unmute(self) -> None:
         self._muted = False
         if not self._busy:
             self._connection.resume_reading()
 
     def fail(self, reason: str) -> None:
-        logger.info("closing the connection from %s: %s", self.context.peer, shown(reason, LONGEST_REASON))
+        logger.info("closing the connection from %s: %s", self.context.peer, shown(reason, MAX_REASON_LENGTH))
         self._connection.close()
 
-    # What the door asks for -------------------------------------------------------------------------------
+    # Calls of the listener --------------------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
         return not self._busy
 
     def drain(self) -> None:
-        """Answer what is in progress, send it, close."""
+        """Completes the request in progress, sends its response, and closes."""
         self._draining = True
         if not self._busy:
             self._connection.close_when_sent()
@@ -220,7 +219,7 @@ class BrokerListener:
         self._network = network
         self._timers = timers
         self._max_idle_ms = max_idle_ms
-        # A dict for its order: a simulated world must not depend on where objects lie in memory.
+        # A dict for its order: a simulation must not depend on object addresses.
         self._streams: dict[RequestStream, None] = {}
         self._listener: Listener | None = None
         self._is_open = False
@@ -228,7 +227,7 @@ class BrokerListener:
 
     @property
     def address(self) -> Address:
-        """Where it listens really: with port 0 the system chose."""
+        """The actual address: with port 0 the system has chosen the port."""
         assert self._listener is not None
         return self._listener.address
 
@@ -237,18 +236,18 @@ class BrokerListener:
         return len(self._streams)
 
     def bind(self) -> None:
-        """Take the port; who connects waits until `open`.  OSError if it is not to be had."""
+        """Binds the port; clients that connect wait until `open`.  Raises OSError if it is not available."""
         self._listener = self._network.listen(self.endpoint.host or "", self.endpoint.port, self._accept)
         self._listener.pause_accepting()
 
     def open(self) -> None:
-        """Let clients in."""
+        """Starts to accept connections."""
         self._is_open = True
         self.make_room()
         self._sweep_later()
 
     def make_room(self) -> None:
-        """Accept, if the limits allow it; called again whenever somebody has left."""
+        """Accepts connections if the limits allow it; called whenever a connection is closed."""
         if self._listener is None or not self._is_open:
             return
         if self._limits.has_room(self.name):
@@ -257,13 +256,13 @@ class BrokerListener:
             self._listener.pause_accepting()
 
     def drain(self) -> None:
-        """Accept nobody, answer what is in progress, let everybody go."""
+        """Accepts no more connections, completes requests in progress, and closes."""
         self._stop_listening()
         for stream in list(self._streams):
             stream.drain()
 
     def close(self) -> None:
-        """Close whatever is left."""
+        """Closes all remaining connections."""
         self._stop_listening()
         for stream in list(self._streams):
             stream.close()
@@ -284,7 +283,7 @@ class BrokerListener:
             return None
         return RequestStream(self, peer)
 
-    # What the streams tell ---------------------------------------------------------------------------------
+    # Callbacks of the streams -------------------------------------------------------------------------------
 
     def joined(self, stream: RequestStream) -> None:
         self._streams[stream] = None
@@ -305,10 +304,10 @@ class BrokerListener:
     def failed(self, stream: RequestStream, error: BaseException | None) -> None:
         self._metrics.connections_failed += 1
         if isinstance(error, ProtocolError):
-            reason = shown(error.message, LONGEST_REASON)
+            reason = shown(error.message, MAX_REASON_LENGTH)
             logger.info("closed the connection from %s: %s", stream.context.peer, reason)
         else:
-            logger.error("a fault while serving %r", stream.context, exc_info=error)
+            logger.error("an error while serving %r", stream.context, exc_info=error)
 
     def after(self, delay_ms: int, stream: RequestStream, action: Callable[[], None]) -> None:
         self._timers.set((stream, "silent"), self.clock.monotonic_ns() + delay_ms * NS_PER_MS, action)
@@ -322,7 +321,7 @@ class BrokerListener:
         self._timers.set((self, "sweep"), self.clock.monotonic_ns() + delay_ms * NS_PER_MS, self._sweep)
 
     def _sweep(self) -> None:
-        """Close who has not said anything for connections.max.idle.ms and waits for no answer."""
+        """Closes connections that were idle for connections.max.idle.ms and wait for no response."""
         latest_ns = self.clock.monotonic_ns() - self._max_idle_ms * NS_PER_MS
         for stream in list(self._streams):
             if stream.is_idle and stream.last_active_ns < latest_ns:
@@ -333,7 +332,7 @@ class BrokerListener:
 def drain_all(
     listeners: list[BrokerListener], deadline_ns: int, timers: TimerService, done: Callable[[], None]
 ) -> None:
-    """Drain every door; `done` when the last connection has gone, at the latest at the deadline."""
+    """Drains every listener; `done` is called when all connections are closed, or at the deadline."""
     key = (id(listeners), "drain")
 
     def finish() -> None:

@@ -1,4 +1,4 @@
-"""Ports that are not to be had: one line that says why, and what to change."""
+"""Errors of ports that cannot be opened, with the reason and advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 class CannotListenError(Exception):
-    """A port or an address is not to be had; the message says which and what to do."""
+    """A port or an address cannot be opened; the message has the reason and advice."""
 
     def __init__(self, place: object, error: OSError, option: str) -> None:
         super().__init__(f"cannot listen on {place}: {_reason(error, option)}")
@@ -17,13 +17,13 @@ class CannotListenError(Exception):
         self.option = option
 
     def by_option(self, option: str) -> str:
-        """The message for whoever chooses the port by another option."""
+        """Returns the message for a port that another option sets."""
         return f"cannot listen on {self.place}: {_reason(self.error, option)}"
 
 
 @contextlib.contextmanager
 def taking(place: object, option: str) -> Iterator[None]:
-    """Meanwhile a refused port becomes a CannotListenError; `option` is what to change for another one."""
+    """Turns a refused port into a CannotListenError; `option` sets the port."""
     try:
         yield
     except OSError as error:

@@ -1,21 +1,17 @@
-"""What the parts of the broker tell each other about one request.
-
-What lives here: who asks and how, the shapes that an answer may have, and what to do when there is none.
-What may not: reading frames (listener), choosing a handler (dispatch) and any API.
+"""The context of a request: its header and connection, and the forms of a response.
 
 A handler file `handlers/<api>.py` has
 
     KEY: int
-    def handle(broker, request, call) -> Answer
+    def handle(broker, request, context) -> Answer
 
 and, where the API is on the hot path,
 
-    def quick(broker, frame, position, call) -> list of pieces | Deferred | None
+    def quick(broker, frame, position, context) -> list of pieces | Deferred | None
 
-which reads the request itself, from where its message starts in the frame, if it has the one simple shape
-that most requests have, and gives the response's bytes (behind the response header) as pieces to send; or the
-promise of a response, if what was asked for is under way but has to wait.
-None: it is none of these; `handle` takes the request as usual.  Nothing has happened then.
+which decodes the request itself, from `position` on, if it has the common simple form, and returns the bytes
+of the response (after the response header) as pieces to send, or the promise of a delayed response.  None: it
+has another form, and nothing was done; `handle` serves the request as usual.
 """
 
 from __future__ import annotations
@@ -35,31 +31,31 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 # A response, the promise of one, or None where the client expects none (acks=0).
 Answer: TypeAlias = ResponseT | Promise[ResponseT] | None
-# A response's bytes; slices go from the file to the socket.
+# The bytes of a response; slices are sent from the file to the socket.
 Pieces: TypeAlias = list[Buffer | Slice]
 
 
 class Deferred(NamedTuple):
-    """A quick request whose answer comes later; the request is for the words of a refusal."""
+    """A quick request with a delayed response; `request` is used for an error response."""
 
     request: Message
     answer: Promise[Any]
 
 
 def own_words(code: ErrorCode, message: str) -> str | None:
-    """A text that only repeats the code's own is left out, as Apache Kafka does in most answers."""
+    """Returns None for a message that only repeats the code's own text, as in most Apache Kafka responses."""
     return None if message == ERRORS[code].text else message
 
 
 class CloseConnectionError(Exception):
-    """Close the connection instead of answering: how a client that expects no answer hears of an error."""
+    """Closes the connection instead of responding, such as for an error with acks=0."""
 
 
 class RequestContext:
     """One request's header and where it came from.
 
-    A connection has one request in progress at a time, so it may use one Call for all of them; whoever holds
-    on to one reads it before the answer is given.
+    A connection has one request in progress at a time, so it reuses one context for all of them; read it
+    before the response is sent.
     """
 
     __slots__ = (
@@ -91,19 +87,20 @@ class RequestContext:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        # As Apache Kafka writes it: User:name.
+        # In Apache Kafka's format, User:name.
         self.principal = principal
-        # The listener's name, as in `listeners`.
+        # The name of the listener, as in `listeners`.
         self.listener = listener
         self.peer = peer
         self.received_ns = received_ns
-        # Whether the request has so many bytes that its arrays may have very many elements.
+        # Whether the request is so large that its arrays may have very many elements.
         self.is_large = False
-        # Set by a handler that answers later: to be called if the client is gone before that.
+        # Set by a handler with a delayed response; called if the client disconnects before it.
         self.on_disconnect: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return (
-            f"Call(api {self.api_key} v{self.api_version}, {self.correlation_id} of {shown(self.client_id)!r}"
+            f"RequestContext(api {self.api_key} v{self.api_version},"
+            f" {self.correlation_id} of {shown(self.client_id)!r}"
             f" from {self.peer} as {self.principal} on {self.listener})"
         )

@@ -1,9 +1,7 @@
-"""Requests that are long work, done a slice at a time, so that everybody else is served in between.
+"""Runs long requests in slices, so that other requests are served in between.
 
-What lives here: running the steps of handlers.  What may not: what the steps do, and the bytes of requests.
-
-A handler that may have much to do is a generator: it yields after each element it has looked at, yields a
-`Later` to wait for its value (`awaited`), and returns its answer:
+A handler with much work is a generator: it yields after each element, yields a promise to wait for its value
+(`awaited`), and returns its response:
 
     def handle(broker, request, context) -> Steps[DeleteGroupsResponse]:
         for name in request.groups_names:
@@ -12,8 +10,8 @@ A handler that may have much to do is a generator: it yields after each element 
         response = yield from awaited(broker.metadata.ask(...))
         return DeleteGroupsResponse(...)
 
-What is done within the first slice is done at once: short requests cost what they cost without this.  One
-request of a connection is in progress at a time, so no more wait here than there are connections.
+The first slice runs immediately, so that short requests have no overhead.  A connection has one request in
+progress at a time, which bounds the number of waiting requests.
 """
 
 from __future__ import annotations
@@ -33,35 +31,35 @@ Steps: TypeAlias = Generator["Promise[Any] | None", Any, T]
 
 # How long requests may hold the loop at a time.
 SLICE_NS = 5_000_000
-# Until the next slice: sockets and timers are served in between.
+# Pause before the next slice: sockets and timers are served in between.
 PAUSE_NS = 100_000
-# So many requests take turns; those behind them have not begun, and hold no more than their bytes.
+# This many requests take turns; those after them have not started, and hold only their bytes.
 MAX_TURNS = 4
-# The controller and the coordinators decide about so many elements of a request at a time.
+# Elements of a request that the controller and the coordinators decide at a time.
 CHUNK_ELEMENTS = 100
 
 
-def awaited(later: Promise[T]) -> Generator[Promise[T], T, T]:
-    """Its value, when it is there: `value = yield from awaited(later)`."""
-    return (yield later)
+def awaited(promise: Promise[T]) -> Generator[Promise[T], T, T]:
+    """Waits for the promise: `value = yield from awaited(promise)`."""
+    return (yield promise)
 
 
 def chunks(items: Sequence[Item], size: int = CHUNK_ELEMENTS) -> Iterator[Sequence[Item]]:
-    """The same in parts that are decided within a slice."""
+    """Splits items into chunks that are decided within a slice."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def each(items: Iterable[Item], make: Callable[[Item], T]) -> Steps[list[T]]:
-    """What `make` gives for each of them, a step for each: `yield from each(names, describe)`."""
-    made = []
+    """Maps the items, with a step for each: `yield from each(names, describe)`."""
+    results = []
     for item in items:
-        made.append(make(item))
+        results.append(make(item))
         yield None
-    return made
+    return results
 
 
 def finished(steps: Steps[T]) -> T:
-    """What they return, all of them taken at once: for steps that wait for nothing and are few."""
+    """Runs all steps at once and returns their result: for few steps that wait for nothing."""
     while True:
         try:
             next(steps)
@@ -71,30 +69,30 @@ def finished(steps: Steps[T]) -> T:
 
 
 class _Task(Generic[T]):
-    """Steps on their way, and who waits for what they return."""
+    """A generator in progress, and the promise of its result."""
 
     __slots__ = ("error", "is_cancelled", "result", "steps", "value")
 
     def __init__(self, steps: Steps[T]) -> None:
         self.steps = steps
         self.result: Promise[T] = Promise()
-        # What a promise that was waited for has brought.
+        # The result of the promise that it waited for.
         self.value: Any = None
         self.error: BaseException | None = None
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Nobody wants the result any more."""
+        """The result is no longer needed."""
         self.is_cancelled = True
 
     def take(self, value: object) -> None:
         self.value = value
 
-    def take_error(self, error: BaseException) -> None:
+    def set_error(self, error: BaseException) -> None:
         self.error = error
 
     def resume(self) -> Promise[Any] | None:
-        """One step; StopIteration brings the result."""
+        """Runs one step; StopIteration has the result."""
         if self.error is not None:
             error, self.error = self.error, None
             return self.steps.throw(error)
@@ -103,7 +101,7 @@ class _Task(Generic[T]):
 
 
 class RequestWork:
-    """The requests of one broker that are under way in steps.  For the loop's thread."""
+    """The requests of one broker that run in steps.  Runs on the event loop's thread."""
 
     def __init__(
         self,
@@ -116,32 +114,32 @@ class RequestWork:
         self._now_ns = now_ns
         self._slice_ns = slice_ns
         self._pause_ns = pause_ns
-        # Those that take turns come first.
+        # Requests that take turns, and those that have not started.
         self._turns: deque[_Task[Any]] = deque()
-        self._behind: deque[_Task[Any]] = deque()
-        self._is_at_work = False
-        # For whoever watches the pace.
+        self._queued: deque[_Task[Any]] = deque()
+        self._is_running = False
+        # The number of slices so far, for tests.
         self.slices = 0
 
     @property
     def waiting_count(self) -> int:
-        return len(self._turns) + len(self._behind)
+        return len(self._turns) + len(self._queued)
 
     def start(self, steps: Steps[T]) -> tuple[Promise[T], Callable[[], None]]:
-        """Run them, the first slice now; the promise of what they return, and how to call it off."""
+        """Runs the steps, the first slice now; returns the promise of the result and how to cancel."""
         task = _Task(steps)
         self._resume(task)
         return task.result, task.cancel
 
     def queue(self, steps: Steps[T]) -> tuple[Promise[T], Callable[[], None]]:
-        """The same, but behind all that have begun."""
+        """Like `start`, but after all requests that have started."""
         task = _Task(steps)
-        self._behind.append(task)
+        self._queued.append(task)
         self._set_timer()
         return task.result, task.cancel
 
     def run_now(self, steps: Steps[T]) -> T | None:
-        """What they return if one slice is enough; else None, and they are not to be used any more."""
+        """Returns the result if one slice is enough; else None, and the steps are closed."""
         until_ns = self._now_ns() + self._slice_ns
         try:
             while self._now_ns() < until_ns:
@@ -153,36 +151,36 @@ class RequestWork:
         return None
 
     def stop(self) -> None:
-        """Forget what is left."""
+        """Drops all remaining requests."""
         self._turns.clear()
-        self._behind.clear()
+        self._queued.clear()
         self._timers.cancel(self)
 
-    # The pace
+    # Slices
 
     def _set_timer(self) -> None:
-        if not self._is_at_work:
-            self._timers.set(self, self._now_ns() + self._pause_ns, self._go_on)
+        if not self._is_running:
+            self._timers.set(self, self._now_ns() + self._pause_ns, self._next_slice)
 
-    def _go_on(self) -> None:
-        """One slice, shared by those whose turn it is."""
-        while self._behind and len(self._turns) < MAX_TURNS:
-            self._turns.append(self._behind.popleft())
+    def _next_slice(self) -> None:
+        """Runs one slice of the next request."""
+        while self._queued and len(self._turns) < MAX_TURNS:
+            self._turns.append(self._queued.popleft())
         if self._turns:
             self._take_slice(self._turns.popleft())
 
     def _take_slice(self, task: _Task[Any]) -> None:
         self.slices += 1
-        self._is_at_work = True
+        self._is_running = True
         try:
             self._run(task, self._now_ns() + self._slice_ns)
         finally:
-            self._is_at_work = False
-            if self._turns or self._behind:
+            self._is_running = False
+            if self._turns or self._queued:
                 self._set_timer()
 
     def _run(self, task: _Task[Any], until_ns: int) -> None:
-        """Until the time is over, a promise is waited for, or the steps have ended."""
+        """Runs until the slice ends, a promise is pending, or the steps end."""
         try:
             while not task.is_cancelled:
                 promise = task.resume()
@@ -190,7 +188,7 @@ class RequestWork:
                     promise.then(partial(self._wake, task), partial(self._wake_with_error, task))
                     return
                 if promise is not None:
-                    promise.then(task.take, task.take_error)
+                    promise.then(task.take, task.set_error)
                 if self._now_ns() >= until_ns:
                     self._turns.append(task)
                     return
@@ -205,11 +203,11 @@ class RequestWork:
         self._resume(task)
 
     def _wake_with_error(self, task: _Task[Any], error: BaseException) -> None:
-        task.take_error(error)
+        task.set_error(error)
         self._resume(task)
 
     def _resume(self, task: _Task[Any]) -> None:
-        if self._is_at_work:
+        if self._is_running:
             self._turns.append(task)
         else:
             self._take_slice(task)

@@ -1,8 +1,8 @@
-"""Which APIs a listener serves, and which of their versions: a function of mode, role and options.
+"""The routes of a listener: which APIs and versions it serves, depending on mode, role and options.
 
-The table of APIs (`protocol.api_table`) says on which listeners an API belongs.  It is served there if a
-handler file of its name exists, or if it is a row of `FORWARDED`; so only what works is announced.  A handler
-file is imported by the first request for it: a broker that starts pays for none.
+The API table (`protocol.api_table`) has the listeners of each API.  An API is served if a handler module of
+its name exists, or if it is a row of `FORWARDED`; so only supported APIs are announced.  A handler module is
+imported by its first request, which keeps startup fast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEVER_FLEXIBLE = 2**15
 
 
 class Role(StrEnum):
-    """Whom a listener is for.  Clients and brokers are served alike; their principals set them apart."""
+    """The role of a listener.  Clients and brokers are served alike and differ by their principals."""
 
     CLIENT = "client"
     INTER_BROKER = "inter-broker"
@@ -37,11 +37,11 @@ class Role(StrEnum):
 
     @property
     def listener_type(self) -> str:
-        """The word of the table of APIs for it, in KRaft mode."""
+        """The name of the role in the API table, in KRaft mode."""
         return "controller" if self is Role.CONTROLLER else "broker"
 
 
-# Served by brokers, but on controller listeners only once the quorum has other voters to answer.
+# Served by brokers, but on controller listeners only once quorums have several voters.
 _NOT_ON_CONTROLLERS = frozenset({"Fetch"})
 
 Handle = Callable[[Any, Any, Any], Any]
@@ -50,7 +50,7 @@ Refuse = Callable[[Any, ErrorCode, str], Message]
 
 
 class Route:
-    """The way of one API's requests on one listener."""
+    """An API on one listener."""
 
     __slots__ = (
         "_handle",
@@ -71,7 +71,7 @@ class Route:
         self.lowest = api.versions.lowest
         self.highest = self.announced.highest
         self.flexible_from = NEVER_FLEXIBLE if api.flexible_from is None else api.flexible_from
-        # From this version on the answer's header has tagged fields; ApiVersions' never does (KIP-511).
+        # The first version whose response header has tagged fields; ApiVersions never has them (KIP-511).
         self.tagged_header_from = next(
             (v for v in range(self.highest + 1) if api.response_header_version(v)), NEVER_FLEXIBLE
         )
@@ -93,12 +93,12 @@ class Route:
 
     @property
     def place(self) -> str:
-        """The file to read about it: its handler's, or the table of what is forwarded."""
+        """The path of its handler, or of the table of forwarded APIs."""
         file = _file_of(self.api.name)
         return f"handlers/{file}.py" if file in _handler_files() else "network/forwarding.py"
 
     def load(self) -> None:
-        """Import the handler file; what is only forwarded may have none."""
+        """Imports the handler module; a forwarded API may have none."""
         operation = FORWARDED.get(self.api.name)
         if operation is not None:
             self._handle = partial(forward, operation)
@@ -111,7 +111,7 @@ class Route:
 
 
 def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> dict[int, Route]:
-    """Every API that is served, by key in ascending order."""
+    """Returns the routes of all served APIs, sorted by key."""
     if mode is not Mode.KRAFT:
         raise NotImplementedError("ZooKeeper mode is not built yet")
     unstable: bool = settings["unstable.api.versions.enable"]
@@ -136,5 +136,5 @@ def _handler_files() -> frozenset[str]:
 
 
 def _file_of(name: str) -> str:
-    """`DescribeLogDirs` is handled in describe_log_dirs.py."""
+    """Returns the module name: describe_log_dirs for `DescribeLogDirs`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,8 +1,7 @@
-"""What the options of a node ask of its sockets.
+"""The socket options and network limits of a node.
 
-Apache Kafka's own server.properties names the default sizes of the buffers, so only another value tells that
-somebody chose it; the system's choice is better than those defaults, and a longer queue at the door does no
-harm.
+Apache Kafka's own server.properties sets the default buffer sizes, so only another value is a deliberate
+choice; the system's choice is better than those defaults, and a longer listen queue does no harm.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from barnabas.config.settings import Settings
 from barnabas.runtime.network.network import NetworkLimits
 
 _SYSTEM_CHOOSES = -1
-# What requests that are still arriving may take of memory where queued.max.request.bytes does not say it:
+# Memory for incomplete requests if queued.max.request.bytes is not set:
 # Apache Kafka has no bound then, and twenty halves of large requests took two gigabytes.
 MAX_RECEIVING_BYTES = 128 << 20
-# What answers that clients do not read may take, all together.
+# Memory for all responses that clients have not read.
 MAX_ALL_QUEUED_BYTES = 512 << 20
 
 
 def network_limits(settings: Settings) -> NetworkLimits:
-    """The limits of a node's network."""
+    """Returns the network limits of a node."""
     usual = NetworkLimits()
     backlog = _chosen(settings, "socket.listen.backlog.size")
     return NetworkLimits(
@@ -35,6 +34,6 @@ def network_limits(settings: Settings) -> NetworkLimits:
 
 
 def _chosen(settings: Settings, name: str) -> int | None:
-    """The value unless it is the default or leaves the choice to the system."""
+    """Returns the value unless it is the default or leaves the choice to the system."""
     value: int = settings[name]
     return None if value in (BROKER.defaults()[name], _SYSTEM_CHOOSES) else value

@@ -1,9 +1,7 @@
-"""What a broker's replicas ask of the controller: another ISR, and to note in which directory a log lies.
+"""Sends ISR changes (AlterPartition) and directory assignments (AssignReplicasToDirs) to the controller.
 
-What lives here: gathering what partitions want, sending it as one request, and trying again.  What may not:
-when an ISR should change (replica/partition.py) and what the controller makes of it.
-
-Each of the two kinds has one request under way at a time; what comes up meanwhile goes with the next one.
+Contains batching and retries; when an ISR should change belongs in replica/partition.py.  Each of the two
+APIs has one request in flight at a time; later changes go with the next one.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ ALTER_PARTITION_VERSION = 3
 ASSIGN_VERSION = 0
 RETRY_MS = 50
 ASSIGN_RETRY_MS = 1_000
-# More than this in one request would hold the controller too long (Apache Kafka has the same limit).
+# Larger requests would hold the controller too long (Apache Kafka has the same limit).
 ASSIGNMENTS_PER_REQUEST = 2_250
 
 
@@ -41,7 +39,7 @@ Pending = dict[tuple[Uuid, int], tuple[Partition[Log], Proposal]]
 
 
 class AlterPartitionManager:
-    """Sends the proposals of partitions as AlterPartition."""
+    """Sends the ISR proposals of partitions."""
 
     def __init__(
         self,
@@ -61,7 +59,7 @@ class AlterPartitionManager:
         self._is_sent = False
 
     def submit(self, partition: Partition[Log]) -> None:
-        """The partition has a proposal; it leaves with others of this tick."""
+        """Adds the partition's proposal; it is sent with others of this tick."""
         proposal = partition.proposal
         if proposal is None:
             return
@@ -75,7 +73,7 @@ class AlterPartitionManager:
 
     def _send(self) -> None:
         self._is_due = False
-        # A delta may have told what was wanted.
+        # A delta may have made the proposal obsolete.
         asked = {key: pair for key, pair in self._waiting.items() if pair[0].proposal is pair[1]}
         self._waiting = {}
         if not asked:
@@ -142,7 +140,7 @@ class AlterPartitionManager:
 
     def _failed(self, asked: Pending, error: BaseException) -> None:
         self._is_sent = False
-        logger.warning("AlterPartition failed (%s); trying again", error)
+        logger.warning("AlterPartition failed (%s); retrying", error)
         self._try_again(asked)
 
     def _try_again(self, again: Pending) -> None:
@@ -159,7 +157,7 @@ class AlterPartitionManager:
 
 
 class DirAssignments:
-    """Tells the controller, by AssignReplicasToDirs, where logs lie that it expects elsewhere (KIP-858)."""
+    """Reports the directories of logs that the controller expects elsewhere (KIP-858)."""
 
     def __init__(
         self,
@@ -236,14 +234,14 @@ class DirAssignments:
             if one.error_code
         }
         if refused:
-            # The partition is gone, or no longer ours: the next delta says so.
-            logger.info("the controller does not take the directories of %s", refused)
+            # The partition was deleted or moved: the next delta has the change.
+            logger.info("the controller refused the directories of %s", refused)
         if self._waiting:
             self._send_at_tick_end()
 
     def _failed(self, asked: dict[tuple[Uuid, int], Uuid], error: BaseException) -> None:
         self._is_sent = False
-        logger.warning("AssignReplicasToDirs failed (%s); trying again", error)
+        logger.warning("AssignReplicasToDirs failed (%s); retrying", error)
         self._waiting = {**asked, **self._waiting}
         deadline_ns = self._broker.clock.monotonic_ns() + ASSIGN_RETRY_MS * NS_PER_MS
         self._timers.set((self, "again"), deadline_ns, self._send_at_tick_end)

@@ -1,8 +1,4 @@
-"""Who leads a partition now, as told to a client that asked the wrong broker (KIP-951).
-
-What lives here: finding the leader and how to reach it on the listener that the client uses.  What may not:
-the answers that carry it; Produce and Fetch have their own words for it.
-"""
+"""The current leader of a partition and its endpoint, for clients of the wrong broker (KIP-951)."""
 
 from __future__ import annotations
 
@@ -14,14 +10,14 @@ from barnabas.metadata.image import Image
 
 
 class CurrentLeader(NamedTuple):
-    """-1 where nothing is known."""
+    """Leader id and epoch; -1 if unknown."""
 
     leader_id: int
     leader_epoch: int
 
 
 class LeaderEndpoint(NamedTuple):
-    """Where a leader can be reached."""
+    """The endpoint of a leader."""
 
     node_id: int
     host: str
@@ -30,7 +26,7 @@ class LeaderEndpoint(NamedTuple):
 
 
 def current_leader(replicas: ReplicaManager, image: Image, topic: str, index: int) -> CurrentLeader:
-    """What our own replica knows comes first: it may be newer than the image."""
+    """Returns the leader; the local replica takes precedence, as it may be newer than the image."""
     hosted = replicas.partitions.get((topic, index))
     if hosted is not None and not hosted.is_offline:
         return CurrentLeader(hosted.leader, hosted.leader_epoch)
@@ -40,7 +36,7 @@ def current_leader(replicas: ReplicaManager, image: Image, topic: str, index: in
 
 
 def live_leader(image: Image, leader_id: int, listener: str) -> LeaderEndpoint | None:
-    """Where a leader that is not fenced can be reached; others are not worth a client's way (KIP-951)."""
+    """Returns the endpoint of an unfenced leader on this listener; None otherwise (KIP-951)."""
     broker = image.brokers.get(leader_id)
     endpoint = leader_endpoint(image, leader_id, listener)
     if broker is None or broker.fenced or endpoint is None:

@@ -1,10 +1,9 @@
-"""The short way of most produce requests: one batch for one partition.
+"""The fast path of most produce requests: one batch for one partition.
 
-What lives here: reading such a request and writing its answer without making a message of either; how they
-are laid out is compiled from the schema (protocol/single.py).  What may not: any rule of its own.  Whatever
-is not of that shape goes the usual way (handlers/produce.py), before anything has happened.  The append is
-the same as there; if it must wait for replicas or for a flush, so does the answer, in the same purgatory, and
-a refusal is answered by the same code.
+Decodes such a request and encodes its response without message objects; the layout is compiled from the
+schema (protocol/single.py).  Other requests take the usual path (handlers/produce.py), before anything is
+done.  The append, the wait in the purgatory for replicas or a flush, and error responses are shared with that
+path.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 _ACKS = (1, -1)
-# Bound once: an attribute of an enumeration costs as much as a small call.
+# Bound once: access to an enum member costs as much as a small call.
 _NO_ERROR, _WRITE, _TOPIC = ErrorCode.NONE, Operation.WRITE, Resource.TOPIC
 _ZSTD = Codec.ZSTD.value
 _UNUSUAL_ATTRIBUTES = ~CODEC_MASK
@@ -42,7 +41,7 @@ _ANSWERED = ("name", "topic_id", "index", "base_offset", "log_append_time_ms", "
 
 
 class _Codecs(dict[int, tuple[ReadSingle, WriteSingle]]):
-    """The reader of requests and the writer of responses by version; what is missing is compiled."""
+    """The request reader and response writer by version; compiled on first use."""
 
     def __missing__(self, version: int) -> tuple[ReadSingle, WriteSingle]:
         made = self[version] = (
@@ -58,7 +57,7 @@ _CODECS = _Codecs()
 def quick(
     broker: Broker, frame: memoryview, position: int, context: RequestContext
 ) -> Pieces | Deferred | None:
-    """Answer a request of the simple shape, at once or later; None: it is none, and nothing has happened."""
+    """Serves a simple request, now or later; returns None for other requests, with nothing done."""
     version = context.api_version
     read, write = _CODECS[version]
     found = read(frame, position)
@@ -116,7 +115,7 @@ def _may_append(
     attributes: int,
     transactional_id: str | None,
 ) -> bool:
-    """Whether this is one batch that a log may be asked about without any further question."""
+    """Whether this is one batch that needs no further checks before the append."""
     if attributes < 0 or attributes & CONTROL_FLAG:
         return False
     if context.api_version < FIRST_PRODUCE_VERSION_WITH_ZSTD and attributes & CODEC_MASK >= _ZSTD:
@@ -144,7 +143,7 @@ def _may_go_on(
 
 
 def _request(write: Write, acks: int, timeout_ms: int) -> ProduceRequest:
-    """What was read, as a message, for the rare answers that need one; its records are written already."""
+    """Returns the request as a message, for the rare responses that need one."""
     partition = ProduceRequest.PartitionProduceData(index=write.name.partition, records=None)
     topic = ProduceRequest.TopicProduceData(
         name=write.name.topic, topic_id=write.topic_id, partition_data=[partition]

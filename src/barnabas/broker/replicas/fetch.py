@@ -1,10 +1,10 @@
-"""A fetch under way: its partitions read within its limits, now or when there is enough, and answered.
+"""A fetch in progress: reads its partitions within the limits, waits for min_bytes, and responds.
 
-What lives here: limits over several partitions, waiting for bytes, and the answer with its session.  What may
-not: reading one partition (replicas_read.py), and what a session remembers (replica/sessions.py).
+Contains limits over several partitions, the delayed fetch, and the response with its session.  Reading one
+partition belongs in partition_reads.py, fetch sessions in replica/sessions.py.
 
-Partitions are read in order; each takes from what is left of the request's bytes, and the first that has
-records may give its first batch whole, however large, so that every reader gets on (KIP-74).
+Partitions are read in order; each uses part of the remaining bytes, and the first one with records may return
+its first batch whole, however large, so that every reader makes progress (KIP-74).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
 
 
 class Fetch:
-    """A request under way."""
+    """A request in progress."""
 
     __slots__ = (
         "_broker",
@@ -92,33 +92,33 @@ class Fetch:
         self.found_bytes = 0
 
     def answer(self) -> Answer[FetchResponse]:
-        """Now, if there is enough or something that the client must know; else later."""
+        """Responds now if there are enough bytes or an error; otherwise later."""
         answers = self.read(is_first_look=True)
         if self._reader.cold:
             return self._answer_when_warm()
         if self._request.max_wait_ms <= 0 or not self._wanted or self.is_enough(answers):
             return self.response(answers)
-        self._reader.may_wait = True  # what comes from now on has just been written
-        operation = FetchWaiter(self, self._min_bytes - self.found_bytes)
-        room = self._replicas.room
+        self._reader.may_wait = True  # new records are in the page cache
+        operation = DelayedFetch(self, self._min_bytes - self.found_bytes)
+        purgatory = self._replicas.purgatory
         partitions = self._replicas.partitions
         hosted = [partitions[one.topic, one.request.partition] for one in self._wanted]
         deadline_ns = self._replicas.now_ns() + self._request.max_wait_ms * NS_PER_MS
-        room.wait(operation, hosted, deadline_ns)
-        self._call.on_disconnect = partial(room.forget, operation)
+        purgatory.wait(operation, hosted, deadline_ns)
+        self._call.on_disconnect = partial(purgatory.forget, operation)
         return operation.promise
 
     def _answer_when_warm(self) -> Promise[FetchResponse]:
-        """Have a worker read what lies on the device alone, then look again: the loop waits for no disk."""
+        """Has a worker read cold data, then reads again: the event loop waits for no disk."""
         promise: Promise[FetchResponse] = Promise()
         cold, self._reader.cold = self._reader.cold, []
 
         def warmed() -> None:
-            # Now or never: what has fallen out of memory again is waited for.
+            # This time the read may wait for data that was evicted again.
             self._reader.may_wait = True
             try:
                 answer = self.answer()
-            except Exception as error:  # nobody else would answer the client
+            except Exception as error:  # the client must get a response
                 promise.fail(error)
                 return
             if isinstance(answer, Promise):
@@ -131,7 +131,7 @@ class Fetch:
         return promise
 
     def read(self, *, is_first_look: bool) -> list[tuple[PartitionKey, PartitionData]]:
-        """Every partition, within what is left of the limit."""
+        """Reads every partition within the remaining limit."""
         replicas = self._replicas
         partitions = replicas.partitions
         left = self.max_bytes
@@ -161,7 +161,7 @@ class Fetch:
                 is_first_look=is_first_look,
             )
             if data.records is not NO_RECORDS:
-                size: int = data.records.length  # type: ignore[union-attr]  # what was read is a slice
+                size: int = data.records.length  # type: ignore[union-attr]  # the records are a slice
                 found += size
                 left = max(0, left - size)
                 min_one_batch = False
@@ -170,7 +170,7 @@ class Fetch:
         return answers
 
     def is_enough(self, answers: list[tuple[PartitionKey, PartitionData]]) -> bool:
-        """Whether the client gets this now: enough bytes, an error, or more in the segments that follow."""
+        """Whether to respond now: enough bytes, an error, or more records in later segments."""
         if self.found_bytes >= self._min_bytes:
             return True
         for (_, data), one in zip(answers, self._wanted, strict=True):
@@ -181,7 +181,7 @@ class Fetch:
         return False
 
     def _has_ended_segment(self, one: Wanted) -> bool:
-        """What was read is of a segment that is closed: a read never goes beyond, so waiting is in vain."""
+        """Whether a read ended at a closed segment: waiting would not add bytes to it."""
         hosted = self._replicas.partitions.get((one.topic, one.request.partition))
         log = None if hosted is None else hosted.log
         return log is not None and one.request.fetch_offset < log.active.base_offset
@@ -191,14 +191,14 @@ class Fetch:
         missing: int = self._min_bytes - self.found_bytes
         return missing
 
-    # Answering
+    # Responses
 
     def response(self, answers: list[tuple[PartitionKey, PartitionData]]) -> FetchResponse:
         response = FetchResponse(throttle_time_ms=0, responses=[])
         if self._limits is not None:
             response.throttle_time_ms = self._limits.fetched(self._size_of(answers))
             if response.throttle_time_ms:
-                # Nothing is given, and nothing is noted in the session: the client asks for it again.
+                # No records are returned and the session is unchanged: the client fetches them again.
                 response.session_id = 0 if self._session is None else self._session.id
                 return response
         partitions = self._replicas.partitions
@@ -225,7 +225,7 @@ class Fetch:
         return response
 
     def _size_of(self, answers: list[tuple[PartitionKey, PartitionData]]) -> int:
-        """What an answer would take, as Apache Kafka reckons it; within a session what is new in it."""
+        """Returns the size of the response as Apache Kafka computes it; in a session only of the changes."""
         told = [pair for pair in answers if self._session is None or pair[1].records is not NO_RECORDS]
         whole = FetchResponse(throttle_time_ms=0, responses=[])
         _group(whole, told, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
@@ -234,7 +234,7 @@ class Fetch:
         return _SIZE_BYTES + sum(sizes)
 
     def _finish(self, response: FetchResponse, one: Wanted, data: PartitionData) -> None:
-        """How an error is told depends on the version of the request."""
+        """Returns the error code for the version of the request."""
         code = data.error_code
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LAST_VERSION_WITHOUT_STORAGE_ERROR:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -248,7 +248,7 @@ class Fetch:
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
         )
         if self._reader.is_follower:
-            return  # brokers know where brokers are
+            return  # followers know the endpoints of brokers
         end = live_leader(image, leader.leader_id, self._call.listener)
         if end is not None and all(known.node_id != end.node_id for known in response.node_endpoints):
             response.node_endpoints.append(
@@ -256,8 +256,8 @@ class Fetch:
             )
 
 
-class FetchWaiter(DelayedOperation):
-    """A fetch that waits for bytes, or for something that its client must know."""
+class DelayedFetch(DelayedOperation):
+    """A fetch that waits for bytes or an error."""
 
     __slots__ = ("_fetch", "promise")
 
@@ -285,7 +285,7 @@ class FetchWaiter(DelayedOperation):
 def _group(
     response: FetchResponse, answers: list[tuple[PartitionKey, PartitionData]], *, by_id: bool
 ) -> None:
-    """Partitions of one topic that follow each other share its entry."""
+    """Adds a partition; consecutive partitions of a topic share an entry."""
     last: object = None
     partitions: list[PartitionData] = []
     for (topic, _), data in answers:

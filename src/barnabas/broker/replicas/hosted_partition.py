@@ -1,7 +1,6 @@
-"""One partition on this broker, and the words in which the controller's decisions about it are told.
+"""A partition on this broker, and the transitions that the controller's decisions require.
 
-What lives here: plain data.  What may not: carrying a decision out (replicas.py) and the rules of replication
-(replica/partition.py).
+Contains data only; transitions are executed in transitions.py, replication belongs in replica/partition.py.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from barnabas.storage.log.names import TopicPartition
 
 
 class Traffic:
-    """What went in and out of one topic here, for metrics; these only grow."""
+    """The traffic of one topic on this broker, for metrics; counters only grow."""
 
     __slots__ = ("bytes_in", "bytes_out", "fetches", "partitions", "produces", "records_in")
 
@@ -28,23 +27,23 @@ class Traffic:
         self.records_in = 0
         self.produces = 0
         self.fetches = 0
-        # How many partitions of the topic are here.
+        # The number of the topic's partitions on this broker.
         self.partitions = 0
 
 
 class Hosted(Partition[Log]):
-    """A partition that has a replica here."""
+    """A partition with a replica on this broker."""
 
     __slots__ = ("damage", "is_internal", "is_offline", "traffic")
 
     def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules, traffic: Traffic) -> None:
         super().__init__(topic, index, topic_id, rules)
         self.traffic = traffic
-        # Its log is, or may be, in a directory that failed.
+        # Its log is, or may be, in an offline directory.
         self.is_offline = False
-        # What was last found wrong with its records, and told to whoever runs the broker.
+        # The last error of its records that was logged.
         self.damage = ""
-        # The system itself writes it; clients may not.
+        # An internal topic; clients may not write to it.
         self.is_internal = is_internal(topic)
 
     @property
@@ -53,7 +52,7 @@ class Hosted(Partition[Log]):
 
 
 class Become(Enum):
-    """What a delta makes of a replica."""
+    """The role of a replica after a delta."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -62,7 +61,7 @@ class Become(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One partition's way into a new state; a state is told unless the replica goes."""
+    """The transition of one partition; it has a state unless the replica is removed."""
 
     become: Become
     topic: str

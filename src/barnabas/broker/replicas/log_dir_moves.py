@@ -1,12 +1,10 @@
-"""Replicas on their way to another directory of the same broker (KIP-113, AlterReplicaLogDirs).
+"""Moves replicas to another directory of the same broker (KIP-113, AlterReplicaLogDirs).
 
-What lives here: which replica goes where, the copying, and the moment when the copy takes over.  What may
-not: files (storage/manager.py has the folders' names and the change of roles) and what a client is told
-(handlers/).
+Contains the moves in progress, copying, and the switch to the copy; files belong in storage/.
 
-The copy is a follower of its own replica: it is appended to a piece at a time, between requests.  It takes
-over when it has all that the log has and what it had at first is on stable storage, so that no record is safe
-before and not after.  Copies that a stop has interrupted go on with the next start.
+The copy (future log) follows its own replica and is appended to in slices, between requests.  It takes over
+when it has caught up and its records are flushed, so that the move makes no record less durable.  Interrupted
+moves continue after a restart.
 """
 
 from __future__ import annotations
@@ -30,18 +28,18 @@ from barnabas.storage.log.names import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# What is copied between two looks at the clock, and how long copying may hold the loop.
+# Bytes that are copied between two reads of the clock, and how long copying may hold the loop.
 PIECE_BYTES = 1 << 18
 SLICE_NS = 5_000_000
-# While a copy waits for the device, or for its records to be flushed.
+# Retry interval while a copy waits for the device or a flush.
 WAIT_MS = 20
 FOLDER_NAME_BYTES = 255
-# The unique part of a folder on its way: a dot and 32 digits.
+# The unique suffix of a future directory: a dot and 32 digits.
 UNIQUE_BYTES = 33
 
 
 class Table(Protocol):
-    """What a move needs to know of the replicas here."""
+    """The replica manager as moves use it."""
 
     partitions: dict[tuple[str, int], Hosted]
     storage: ReplicaStorage
@@ -53,17 +51,17 @@ class Table(Protocol):
 
 
 class LogDirMoves:
-    """All moves of one broker.  For the loop's thread."""
+    """All moves of one broker.  Runs on the event loop's thread."""
 
     def __init__(self, table: Table, timers: TimerService) -> None:
         self._table = table
         self._timers = timers
-        # Up to where a copy has to be flushed before it may take over.
+        # The offset up to which a copy must be flushed before it may take over.
         self._safe_from: dict[TopicPartition, int] = {}
         self._is_running = False
 
     def start(self) -> None:
-        """Go on with the copies that were found on disk."""
+        """Continues the moves of future logs that were found on disk."""
         self._is_running = True
         self._soon(0)
 
@@ -71,10 +69,10 @@ class LogDirMoves:
         self._is_running = False
         self._timers.cancel((self, "copy"))
 
-    # Asking -------------------------------------------------------------------------------------------------
+    # Requests -----------------------------------------------------------------------------------------------
 
     def move(self, name: TopicPartition, path: str) -> None:
-        """Begin to move a replica; KafkaError says why not.  Where it is already, a move under way ends."""
+        """Starts a move; raises KafkaError if it is refused.  A move to the current directory cancels one."""
         manager = self._table.storage.manager
         if len(name.topic) + len(f"-{name.partition}{FUTURE_FOLDER}") + UNIQUE_BYTES > FOLDER_NAME_BYTES:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
@@ -101,13 +99,13 @@ class LogDirMoves:
         self._soon(0)
 
     def forget(self, name: TopicPartition) -> None:
-        """The replica goes, and so does its copy: a topic of the same name would not be the same."""
+        """Called when the replica is removed: removes its copy, too."""
         if name in self._table.storage.manager.futures:
             self._table.storage.manager.begin_delete(name, future=True)
         self._safe_from.pop(name, None)
 
     def _known(self, path: str) -> str:
-        """The directory as log.dirs names it: clients see and ask for absolute paths."""
+        """Returns the directory as named in log.dirs: clients use absolute paths."""
         paths = self._table.storage.manager.dirs.paths
         return next((one for one in paths if os.path.abspath(one) == path), path)
 
@@ -118,7 +116,7 @@ class LogDirMoves:
             self._timers.set((self, "copy"), self._table.now_ns() + delay_ms * NS_PER_MS, self._copy)
 
     def _copy(self) -> None:
-        """A slice of work on all copies, one after another."""
+        """Runs a slice of work on all copies in turn."""
         until_ns = self._table.now_ns() + SLICE_NS
         wait_ms = AFTER_FAULT_MS
         try:
@@ -132,12 +130,12 @@ class LogDirMoves:
             self._soon(wait_ms)
 
     def _steps(self, name: TopicPartition) -> Iterator[None]:
-        """Pieces of one copy, until it has all there is; then, if it may, it takes over."""
+        """Copies until the future log has caught up; then it takes over if it may."""
         manager = self._table.storage.manager
         while (future := manager.futures.get(name)) is not None:
             hosted, current = self._table.partitions.get(name), manager.logs.get(name)
             if hosted is None or current is None:
-                return  # its own directory has failed: nobody can say what the copy lacks
+                return  # its own directory is offline: what the copy lacks is unknown
             try:
                 self._prepare(current, future)
                 if not self._table.storage.may_take_gaps(future, current.gaps_end):
@@ -157,7 +155,7 @@ class LogDirMoves:
             future.truncate_fully_to(current.log_start_offset, sync=False)
 
     def _copy_piece(self, hosted: Hosted, current: Log, future: Log) -> bool:
-        """Append the next piece; False when there is none."""
+        """Copies the next chunk; returns False if there is none."""
         if future.end_offset >= current.end_offset:
             return False
         found = current.read(future.end_offset, PIECE_BYTES, upper_bound=current.end_offset)
@@ -172,7 +170,7 @@ class LogDirMoves:
             storage.flush(future)
             return
         if storage.is_deleting(name):
-            return  # an earlier copy, of which a checkpoint still tells
+            return  # an earlier copy that is still in a checkpoint
         future.advance_high_watermark(min(current.high_watermark, future.end_offset))
         if current.log_start_offset > future.log_start_offset:
             future.advance_log_start(current.log_start_offset)

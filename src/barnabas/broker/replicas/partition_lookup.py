@@ -1,8 +1,4 @@
-"""Finding a partition on this broker, or the reason why it cannot be served here.
-
-What lives here: which partitions are here, what a client is told of those that are not, and what the image
-says of other brokers.  What may not: how partitions come and go (replicas.py).
-"""
+"""Looks up partitions on this broker, or returns the error of those that it does not serve."""
 
 from __future__ import annotations
 
@@ -13,23 +9,23 @@ from barnabas.storage.log.log import Log
 
 
 class PartitionTable:
-    """The partitions with a replica here."""
+    """The partitions with a replica on this broker."""
 
     def __init__(self, broker: ReplicaContext) -> None:
         self._broker = broker
         self.broker_id = broker.node.node_id
-        # By topic name and number; a TopicPartition is such a key too.
+        # By topic name and index; a TopicPartition is a valid key.
         self.partitions: dict[tuple[str, int], Hosted] = {}
 
     def find(self, topic: str, index: int) -> Hosted:
-        """The partition, if it is here and its directory serves."""
+        """Returns the partition if it is hosted and its directory is online."""
         partition = self.partitions.get((topic, index))
         if partition is None or partition.is_offline:
             raise self.missing(topic, index)
         return partition
 
     def missing(self, topic: str, index: int) -> KafkaError:
-        """Why a partition cannot be served here: unknown, elsewhere, or in a directory that failed."""
+        """Returns the error of a partition: unknown, on other brokers, or in an offline directory."""
         partition = self.partitions.get((topic, index))
         if partition is not None and partition.is_offline:
             text = f"Partition {topic}-{index} is in an offline log directory"
@@ -41,7 +37,7 @@ class PartitionTable:
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def not_leader(self, partition: Hosted) -> KafkaError:
-        """Why a partition that is here takes no records."""
+        """Returns the error of a hosted partition that accepts no records."""
         if partition.is_offline:
             return self.missing(partition.topic, partition.index)
         text = (
@@ -50,7 +46,7 @@ class PartitionTable:
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
 
     def log_of(self, partition: Hosted, current_leader_epoch: int, *, leader_only: bool) -> Log:
-        """The log to read from, if the client's epoch (-1: none) is the current one and we may serve it."""
+        """Returns the log to read from; raises unless the client's epoch (-1: none) is current."""
         if current_leader_epoch != -1 and current_leader_epoch != partition.leader_epoch:
             is_old = current_leader_epoch < partition.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -67,7 +63,7 @@ class PartitionTable:
     # Other brokers
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
-        """Refuse what a follower asked in an earlier life (KIP-903)."""
+        """Raises if a follower's request has a stale broker epoch (KIP-903)."""
         known = self._broker.image.brokers.get(broker_id)
         if broker_epoch != -1 and known is not None and not known.fenced and known.epoch > broker_epoch:
             raise KafkaError(
@@ -76,7 +72,7 @@ class PartitionTable:
             )
 
     def is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the broker of this life may be in an ISR (KIP-841, KIP-903)."""
+        """Whether the broker with this epoch may be in an ISR (KIP-841, KIP-903)."""
         broker = self._broker.image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return False

@@ -1,7 +1,6 @@
-"""Reading a partition for a fetch: the bytes, the watermarks, or the error that the client is told.
+"""Reads a partition for a fetch: records and watermarks, or the error.
 
-What lives here: what one partition answers to one fetch.  What may not: sessions, limits over several
-partitions and waiting (fetch.py).
+Sessions, limits over several partitions and waiting belong in fetch.py.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ logger = logging.getLogger(__name__)
 PartitionData = FetchResponse.PartitionData
 
 NO_EPOCH = -1
-# The last replica id that is no broker's: a tool that looks at what followers see.
+# The replica id of debugging consumers, which see what followers see.
 FUTURE_REPLICA = -3
 NO_RECORDS = b""
-# Parts of an answer that are nearly always at their defaults; encoders leave them out then.
+# Fields that nearly always have their defaults, which encoders leave out.
 _SAME_EPOCH = FetchResponse.EpochEndOffset()
 _NO_LEADER = FetchResponse.LeaderIdAndEpoch()
 _NO_SNAPSHOT = FetchResponse.SnapshotId()
 
 
 class Isolation(Enum):
-    """Up to where a reader may see."""
+    """The upper bound of a read."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -42,7 +41,7 @@ class Isolation(Enum):
 
 
 class Reader:
-    """Who reads, in what way; the same for all partitions of a fetch."""
+    """The reader and its options, the same for all partitions of a fetch."""
 
     __slots__ = ("broker_epoch", "cold", "isolation", "leader_only", "may_wait", "replica_id")
 
@@ -53,9 +52,10 @@ class Reader:
             self.isolation = Isolation.LOG_END
         else:
             self.isolation = Isolation.COMMITTED if isolation_level == 1 else Isolation.HIGH_WATERMARK
-        # Consumers may read from followers since KIP-392, where there is a word for it.
+        # Consumers may read from followers since KIP-392.
         self.leader_only = replica_id >= 0 or (replica_id == CONSUMER_REPLICA and version < 11)
-        # Whether to wait for the device; else ranges that lie there alone are gathered in `cold`, unread.
+        # Whether to wait for the device; otherwise ranges that are not in the page cache are collected in
+        # `cold`.
         self.may_wait = False
         self.cold: list[Slice] = []
 
@@ -65,7 +65,7 @@ class Reader:
 
 
 def error_data(index: int, code: ErrorCode, *, unread: bool = False) -> PartitionData:
-    """What a partition answers that could not be read; `unread`: nobody tried."""
+    """Returns the result of a partition with an error; `unread`: no read was attempted."""
     return PartitionData(
         partition_index=index,
         error_code=code,
@@ -89,7 +89,7 @@ def read(
     min_one_batch: bool,
     is_first_look: bool,
 ) -> PartitionData:
-    """At most so many bytes from where the reader is; or the first batch whole, however large (KIP-74)."""
+    """Reads up to this many bytes, or the first batch whole, however large (KIP-74)."""
     try:
         if topic_id != ZERO_UUID and topic_id != hosted.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -111,7 +111,7 @@ def read(
 
 
 def _tell(hosted: Hosted, error: CorruptBatch) -> None:
-    """The client hears of it each time, the log once."""
+    """The client gets the error each time; it is logged once."""
     if hosted.damage != error.message:
         hosted.damage = error.message
         advice = "it is not served; restore the file, or let consumers go on behind it"
@@ -128,7 +128,7 @@ def _read_as_follower(
     min_one_batch: bool,
     is_first_look: bool,
 ) -> PartitionData:
-    """As the leader: what the follower asks for tells how far it is."""
+    """Reads as the leader; the fetch offset is the follower's log end offset."""
     follower = hosted.follower(reader.replica_id, knows_epoch=wanted.current_leader_epoch != NO_EPOCH)
     data = _read_log(replicas, reader, log, wanted, max_bytes, min_one_batch)
     if is_first_look and data.diverging_epoch is _SAME_EPOCH:
@@ -140,7 +140,7 @@ def _read_as_follower(
             broker_epoch=reader.broker_epoch,
             now_ns=replicas.now_ns(),
         ):
-            replicas.room.changed(hosted)
+            replicas.purgatory.changed(hosted)
         replicas.isr_changes.submit(hosted)
     return data
 
@@ -176,7 +176,7 @@ def _read_log(
         )
         if result.cold is not None:
             reader.cold.append(result.cold)
-        # A batch that does not fit is left out: the client asks again, with this partition first (KIP-74).
+        # A batch that does not fit is left out: the client retries with this partition first (KIP-74).
         if result.slice is not None and not result.first_batch_incomplete:
             records = result.slice
         if result.aborted is not None:
@@ -199,7 +199,7 @@ def _read_log(
 
 
 def _divergence(log: Log, wanted: FetchRequest.Partition) -> FetchResponse.EpochEndOffset:
-    """Where the reader's log parts from ours, by its last epoch (KIP-595); the default if it does not."""
+    """Returns where the reader's log diverges, by its last epoch (KIP-595); the default if it does not."""
     epoch = wanted.last_fetched_epoch
     end = log.end_offset_for_epoch(epoch)
     if end.epoch == NO_EPOCH or end.end_offset == -1:

@@ -1,7 +1,6 @@
-"""A produce request under way: verified, appended, acknowledged, answered.
+"""A produce request in progress: verification, append, acknowledgement, response.
 
-What lives here: what becomes of a request whose parts were checked.  What may not: those checks
-(handlers/produce.py), the log, and who is in sync (replica/).
+Validation belongs in handlers/produce.py, replication in replica/.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ FIRST_VERSION_THAT_ADDS = 12
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_WITH_LEADER = 10
 RECORD_ERRORS_SHOWN = 3
-# The one client that may write to internal topics.
+# The only client that may write to internal topics.
 ADMIN_CLIENT_ID = "__admin_client"
-# Refusals that Apache Kafka answers without the log's start offset.
+# Errors that Apache Kafka returns without the log start offset.
 _WITHOUT_LOG_START = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -50,7 +49,7 @@ _WITHOUT_LOG_START = frozenset(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     )
 )
-# What a coordinator may say that older clients would not try again after; they do after this.
+# Errors of a coordinator that older clients do not retry, and the retriable error that replaces them.
 _RETRIED_BY_ALL = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -63,7 +62,7 @@ _RETRIED_BY_ALL = frozenset(
 
 
 class Write:
-    """One partition's part of a request, and what became of it."""
+    """One partition of a request, and its result."""
 
     __slots__ = ("answer", "hosted", "name", "records", "required_offset", "topic_id", "verification")
 
@@ -82,7 +81,7 @@ class Write:
         self.answer.error_code = code
 
     def appended(self, hosted: Hosted, result: AppendResult) -> None:
-        """The records are in the log of the leader."""
+        """Called when the records are in the leader's log."""
         answer = self.answer
         answer.base_offset = result.first_offset
         answer.log_append_time_ms = result.log_append_time_ms
@@ -96,7 +95,7 @@ class Write:
 
 
 class Produce:
-    """A request under way."""
+    """A request in progress."""
 
     __slots__ = ("_broker", "_call", "_replicas", "_request", "_version", "_writes")
 
@@ -110,10 +109,10 @@ class Produce:
         self._version = context.api_version
         self._writes = writes
 
-    # The coordinator's word
+    # Verification
 
     def verify_and_append(self, transactional: Sequence[Write]) -> Promise[ProduceResponse]:
-        """Ask about those whose transaction their partition does not know; append when all is known."""
+        """Verifies writes whose transaction their partition does not know; then appends."""
         producers = {_producer_of(write.records) for write in transactional}
         if len(producers) > 1:
             raise KafkaError(
@@ -139,13 +138,13 @@ class Produce:
         answer = self._replicas.verifier.verify(question)
         if not answer.done:
             for write in self._writes:
-                # The receive buffer is used again before the coordinator answers.
+                # The receive buffer is reused before the coordinator responds.
                 write.records = memoryview(bytearray(write.records))
         answer.then(lambda verdicts: self._append_into(promise, verdicts), promise.fail)
         return promise
 
     def _start_verification(self, write: Write) -> bool:
-        """Whether the coordinator has to be asked about this partition."""
+        """Whether this partition must be verified with the coordinator."""
         batch = BatchView(write.records)
         try:
             hosted = self._replicas.find(*write.name)
@@ -174,7 +173,7 @@ class Produce:
         if isinstance(answer, Promise):
             answer.then(promise.set, promise.fail)
         else:
-            promise.set(answer)  # type: ignore[arg-type]  # None is what acks=0 is answered
+            promise.set(answer)  # type: ignore[arg-type]  # acks=0 gets no response
 
     # Appending
 
@@ -194,7 +193,7 @@ class Produce:
         return self.acknowledge()
 
     def acknowledge(self) -> ProduceResponse | Promise[ProduceResponse]:
-        """All is appended or refused: the answer, once those who must have the records have them."""
+        """Responds once the appended records are acknowledged."""
         acks = self._request.acks
         waiting = [write for write in self._writes if self._must_wait(write, acks)]
         if waiting:
@@ -226,7 +225,7 @@ class Produce:
             answer.log_start_offset = hosted.log.log_start_offset
 
     def _be_silent(self) -> None:
-        """acks=0: nobody waits for an answer; an error can only be told by closing the connection."""
+        """acks=0 has no response; an error closes the connection."""
         refused = [write for write in self._writes if write.is_refused]
         if refused:
             names = ", ".join(f"{one.name}: {ErrorCode(one.answer.error_code).name}" for one in refused)
@@ -244,15 +243,15 @@ class Produce:
         return False
 
     def _wait(self, waiting: list[Write], acks: int) -> Promise[ProduceResponse]:
-        operation = AcksWaiter(self, self._replicas, waiting, acks)
+        operation = DelayedProduce(self, self._replicas, waiting, acks)
         deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * NS_PER_MS
         keys = [write.hosted for write in waiting if write.hosted is not None]
-        room = self._replicas.room
-        room.wait(operation, keys, deadline_ns)
-        self._call.on_disconnect = partial(room.forget, operation)
+        purgatory = self._replicas.purgatory
+        purgatory.wait(operation, keys, deadline_ns)
+        self._call.on_disconnect = partial(purgatory.forget, operation)
         return operation.promise
 
-    # Answering
+    # Responses
 
     def response(self) -> ProduceResponse:
         by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -287,8 +286,8 @@ class Produce:
             )
 
 
-class AcksWaiter(DelayedOperation):
-    """A produce whose records are written, until those who must have them have them."""
+class DelayedProduce(DelayedOperation):
+    """A produce whose records wait for their acknowledgement."""
 
     __slots__ = ("_acks", "_produce", "_replicas", "_writes", "promise")
 
@@ -328,7 +327,7 @@ class AcksWaiter(DelayedOperation):
 def _tell_records(
     answer: ProduceResponse.PartitionProduceResponse, name: TopicPartition, error: InvalidRecords
 ) -> None:
-    """What is wrong with each record (KIP-467), in Apache Kafka's words."""
+    """Returns the errors of single records (KIP-467), with Apache Kafka's messages."""
     where = "" if error.code is ErrorCode.INVALID_TIMESTAMP else f" in topic partition {name}"
     answer.record_errors = [
         ProduceResponse.BatchIndexAndErrorMessage(
@@ -354,7 +353,7 @@ def _producer_of(records: memoryview) -> tuple[int, int]:
 
 
 def _refuse_unverified(write: Write, code: ErrorCode) -> None:
-    """In words that every client knows what to do about."""
+    """Returns a code that every client handles."""
     if code is ErrorCode.INVALID_TXN_STATE:
         write.refuse(code)
         write.answer.error_message = "Partition was not added to the transaction"

@@ -1,9 +1,7 @@
-"""Produce requests that name very many partitions: written a few at a time, with others served in between.
+"""Splits produce requests that name very many partitions, so that other requests are served in between.
 
-What lives here: cutting a request and joining the answers.  What may not: checking and writing (produce).
-
-A client writes to as many partitions as there are; a request with thousands more names some again and again,
-or ones that do not exist.  Of a partition that is named again only the last records count, as ever.
+Such a request names partitions more than once, or ones that do not exist.  If a partition is named more than
+once, only the last records count, as usual.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ _Partitions = dict[int, ProduceRequest.PartitionProduceData]
 def produce_in_parts(
     request: ProduceRequest, produce: Callable[[ProduceRequest], Answer[ProduceResponse]]
 ) -> Steps[ProduceResponse | None]:
-    """What `produce` answers to parts of the request, as one answer."""
+    """Returns the merged responses of `produce` to the parts of the request."""
     topics: dict[_Topic, _Partitions] = {}
     for topic in request.topic_data:
         partitions = topics.setdefault((topic.name, topic.topic_id), {})
         for one in topic.partition_data:
-            # The request's bytes do not outlast the first slice.
+            # The request's bytes are valid during the first slice only.
             one.records = None if one.records is None else bytes(one.records)  # type: ignore[arg-type]  # from the wire
             partitions[one.index] = one
     yield None

@@ -1,9 +1,9 @@
-"""The logs behind a broker's replicas: opened, configured, flushed, kept in shape, and given up on.
+"""The logs of a broker's replicas: opening, configuration, flushes, background tasks, failures.
 
-What lives here: the broker's LogManager on the loop's timers and workers, and the options of topics.  What
-may not: leadership and what clients are answered (replicas.py).
+Contains the broker's LogManager with the loop's timers and workers, and the options of topics; leadership
+belongs in replica_manager.py.
 
-Storage jobs and compaction run in slices of a few milliseconds between requests; whatever waits for the
+Background tasks and compaction run in slices of a few milliseconds between requests; work that waits for the
 device (flushes, checkpoints) runs on workers.
 """
 
@@ -41,21 +41,21 @@ from barnabas.storage.progress import LoadingStopped
 
 logger = logging.getLogger(__name__)
 
-# How long storage work may hold the loop before requests get their turn.
+# How long storage work may hold the loop.
 SLICE_NS = 5_000_000
-# How long compaction may: it goes on for minutes, and every request that comes meanwhile waits for a slice.
+# How long compaction may hold it: it runs for minutes, and every request meanwhile waits for a slice.
 CLEANER_SLICE_NS = 1_000_000
-# Until the next slice when there is more to do: long enough for sockets and timers to be served.
+# Pause before the next slice: long enough for sockets and timers to be served.
 BETWEEN_SLICES_MS = 1
-# When the workers take no more.
+# Retry interval when the workers' queue is full.
 RETRY_MS = 100
-# After a fault in a job that is repeated: it must not stop for good, nor fill the broker's log.
+# Backoff after an error in a periodic task, which must neither stop for good nor flood the log.
 AFTER_FAULT_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
-    """What a topic's configuration means for its partitions."""
+    """The effective options of a topic's partitions."""
 
     log: LogOptions
     min_insync_replicas: int
@@ -91,28 +91,28 @@ class ReplicaStorage:
         self.jobs = LogTasks(
             self.manager, LogTaskOptions.of(broker.settings), flush=self.flush, offload=self._offload
         )
-        # Told when all before the log's recovery point has become safe.
+        # Called when a flush has advanced a log's recovery point.
         self.on_flushed: Callable[[Log], None] = _nothing
         self._flushing: set[Log] = set()
-        # Logs that want another flush once the one under way is done, and up to where.
+        # Logs that need another flush after the one in progress, and its offset.
         self._flush_again: dict[Log, int] = {}
-        # The log for which the cleaner's sync is under way.
+        # The log whose cleaner sync is in progress.
         self._syncing_for_cleaner: Log | None = None
         # Logs that are about to take over gaps, and that nobody has written down yet.
         self._noting_gaps: set[Log] = set()
         self._is_running = False
-        # Whether a worker is just opening logs.
+        # Whether a worker is opening logs.
         self._is_opening = False
-        # Set once it is to stop.
+        # Set when it must stop.
         self._stopped: Promise[None] | None = None
         self._broker_epoch = NO_BROKER_EPOCH
-        # Partitions whose deletion is not lasting yet, and in how many directories.
+        # Partitions whose deletion is not durable yet, and in how many directories.
         self._deleting: dict[TopicPartition, int] = {}
 
     # The options of topics
 
     def topic_options(self, topic: str) -> TopicOptions:
-        """As the image has them now.  Topics without options of their own share one object."""
+        """Returns the options of the current image.  Topics without own options share one object."""
         overrides = self._broker.image.configs_of(ConfigResource.TOPIC, topic)
         if overrides:
             return self._read_options(topic, dict(overrides))
@@ -121,7 +121,7 @@ class ReplicaStorage:
         return self._defaults
 
     def forget_defaults(self) -> None:
-        """The broker's own settings have changed."""
+        """Called when the broker's settings have changed."""
         self._defaults = None
 
     def _read_options(self, topic: str, overrides: dict[str, str]) -> TopicOptions:
@@ -129,13 +129,13 @@ class ReplicaStorage:
         try:
             settings = topic_settings(overrides, broker)
         except ConfigError as error:
-            # The controller let it in, so it must not stop us: what we cannot read is left out.
+            # The controller accepted it, so it must not stop the broker: invalid options are ignored.
             logger.warning("topic %s: %s; options that cannot be read are ignored", topic, error)
             settings = topic_settings(dict(_readable(overrides, broker)), broker)
         return TopicOptions(LogOptions.of(settings, broker), settings["min.insync.replicas"])
 
     def set_options(self, partition: TopicPartition, log: Log, options: LogOptions) -> None:
-        """A topic's options changed; cleaning stops at once where it is no longer wanted."""
+        """Called when a topic's options have changed; stops cleaning at once if it is disabled."""
         was_compacted = log.options.cleanup_compact
         log.set_options(options)
         if was_compacted and not options.cleanup_compact and self.manager.cleaner is not None:
@@ -184,7 +184,7 @@ class ReplicaStorage:
         self._workers.submit(context.run, ran)
 
     def start_jobs(self) -> None:
-        """From now on the jobs run by their timers."""
+        """Starts the timers of the background tasks."""
         self._is_running = True
         self.jobs.start()
         self._run_jobs()
@@ -207,7 +207,7 @@ class ReplicaStorage:
         return self._stopped
 
     def _close(self) -> None:
-        # Whoever hears of a directory that fails meanwhile is on the loop, not on the worker.
+        # Listeners of directory failures run on the loop, not on the worker.
         failures, hear = self.manager.hold_failures()
 
         def closed(_: object, error: BaseException | None) -> None:
@@ -224,16 +224,16 @@ class ReplicaStorage:
     def _after(self, key: tuple[Hashable, str], delay_ms: int, action: Callable[[], None]) -> None:
         self._timers.set(key, self._clock.monotonic_ns() + delay_ms * NS_PER_MS, action)
 
-    # Jobs by the clock
+    # Background tasks
 
     def run_jobs_soon(self) -> None:
-        """Something has come up (a deletion, a new partition) that the jobs see to."""
+        """Called when a deletion or a new partition needs the background tasks."""
         if self._is_running:
             self._after((self, "jobs"), BETWEEN_SLICES_MS, self._run_jobs)
 
     def _run_jobs(self) -> None:
         until_ns = self._clock.monotonic_ns() + SLICE_NS
-        # If a job fails, the loop hears of it, and the others go on.
+        # If a task fails, the loop gets the exception, and the others continue.
         wait_ms = AFTER_FAULT_MS
         try:
             wait_ms = self.jobs.run_due(1)
@@ -257,21 +257,21 @@ class ReplicaStorage:
             try:
                 wait_ms = cleaner.step()
             except Exception:
-                # Other logs are to be cleaned all the same.
+                # Other logs are cleaned nevertheless.
                 self._after((self, "cleaner"), AFTER_FAULT_MS, self._run_cleaner)
                 raise
         if self._is_running:
             self._after((self, "cleaner"), max(wait_ms, BETWEEN_SLICES_MS), self._run_cleaner)
 
     def _cleaner_synced(self, _: object, error: BaseException | None) -> None:
-        """How it ended is seen in the cleaner's next step; only that it never began is told here."""
+        """The cleaner's next step sees the result; only a rejected submission is handled here."""
         self._syncing_for_cleaner = None
         if self._is_running:
             delay_ms = BETWEEN_SLICES_MS if error is None else RETRY_MS
             self._after((self, "cleaner"), delay_ms, self._run_cleaner)
 
     def _offload(self, context: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """For the jobs: work that the workers cannot take now is offered again."""
+        """Submits work for background tasks; retries if the workers' queue is full."""
 
         def came_home(_: object, error: BaseException | None) -> None:
             if not isinstance(error, WorkersBusyError):
@@ -282,7 +282,7 @@ class ReplicaStorage:
         self._workers.submit(context, came_home)
 
     def warm(self, slices: Sequence[Slice], done: Callable[[], None]) -> None:
-        """Have a worker bring these into memory; `done` comes also if that failed."""
+        """Has a worker read these into the page cache; `done` is called even if that fails."""
 
         def bring_in() -> None:
             for each in slices:
@@ -293,7 +293,7 @@ class ReplicaStorage:
     # Deleting and moving
 
     def finish_deletes(self) -> None:
-        """After `begin_delete` of some partitions: make it last, on a worker."""
+        """Called after `begin_delete`: makes the deletion durable, on a worker."""
         for log_dir, names, finish in self.manager.changes.plan():
             for name in names:
                 self._deleting[name] = self._deleting.get(name, 0) + 1
@@ -323,7 +323,7 @@ class ReplicaStorage:
         )
 
     def switch_to_future(self, name: TopicPartition) -> None:
-        """A copy in another directory takes over; the old log goes when the new one's name lasts."""
+        """Switches to a copy in another directory; the old log is deleted when the new name is durable."""
         current, new_dir = self.manager.switch_to_future(name)
         context = partial(self.manager.disk.sync_folder, new_dir)
         self._offload(context, partial(self._switched, current, new_dir))
@@ -365,7 +365,7 @@ class ReplicaStorage:
     # Flushing
 
     def flush(self, log: Log, up_to: int | None = None) -> None:
-        """Bring a log's records to stable storage, on a worker; what is asked for meanwhile comes after."""
+        """Flushes a log on a worker; a request during a flush is served after it."""
         if log in self._flushing:
             wanted = log.end_offset if up_to is None else up_to
             self._flush_again[log] = max(wanted, self._flush_again.get(log, 0))
@@ -384,13 +384,13 @@ class ReplicaStorage:
         again = self._flush_again.pop(log, None)
         if error is None and not log.is_closed:
             log.flushed(plan)
-        plan.close()  # it was not run if the workers took no more
+        plan.close()  # it was not run if the workers' queue was full
         if log.is_closed:
             return
         if isinstance(error, OSError | StorageFailure):
             self.fail(log, error)
         elif error is not None:
-            logger.warning("%r could not be flushed (%s); trying again", log, error)
+            logger.warning("%r could not be flushed (%s); retrying", log, error)
             self._after((log, "flush"), RETRY_MS, partial(self.flush, log, again))
         else:
             self.on_flushed(log)
@@ -400,7 +400,7 @@ class ReplicaStorage:
     # Directories
 
     def may_hold(self, directory_id: Uuid) -> bool:
-        """False if a partition's log is, as far as one knows, in a directory that is offline (KIP-858)."""
+        """Whether a partition's log is in an online directory, as far as known (KIP-858)."""
         if not self.manager.dirs.offline or directory_id in (UNASSIGNED_DIR, MIGRATING_DIR):
             return True
         return directory_id != LOST_DIR and any(
@@ -412,12 +412,12 @@ class ReplicaStorage:
         return None if directory is None else directory.directory_id
 
     def fail(self, log: Log, error: Exception) -> None:
-        """The log's directory let us down: it goes offline with all that is in it (M-E5)."""
+        """Called when the log's directory has failed: takes it offline with all its logs (M-E5)."""
         self.manager.fail(log_dir_of(log), error)
 
 
 def _nothing(log: Log) -> None:
-    """Nobody listens yet."""
+    """The default listener does nothing."""
 
 
 def _readable(overrides: Mapping[str, str], broker: Settings) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,7 @@
-"""The replicas on this broker: transitions make them leaders and followers with logs.
+"""The replica manager: executes transitions of partitions, appends to them, and handles directory failures.
 
-What lives here: what a transition does to a partition, appending to it, and what happens to all when a
-directory fails.  What may not: deriving transitions, their order and retries (transitions.py),
-finding a partition (replicas_table.py), the rules of replication (replica/), files (replicas_storage.py),
-reading for a fetch (replicas_read.py), and what an answer looks like (handlers/).
+The order and retries of transitions belong in transitions.py, look-ups in partition_lookup.py, replication in
+replica/, logs in replica_logs.py, reads for a fetch in partition_reads.py, responses in handlers/.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Rules
 from barnabas.replica.purgatory import Purgatory
-from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.disk.disk import Buffer, Disk
+from barnabas.runtime.loop.callbacks import call_each
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
@@ -51,12 +49,12 @@ logger = logging.getLogger(__name__)
 
 _NO_ERROR = ErrorCode.NONE
 
-# A directory has failed: its path, and its id if it has one (KIP-858).
+# A failed directory: its path, and its id if it has one (KIP-858).
 DirFailed = Callable[[str, Uuid | None], None]
 
 
 class ReplicaManager(PartitionTable):
-    """All partitions with a replica on this broker.  For the loop's thread."""
+    """All partitions with a replica on this broker.  Runs on the event loop's thread."""
 
     def __init__(
         self,
@@ -76,19 +74,19 @@ class ReplicaManager(PartitionTable):
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
         self.storage.manager.on_offline(self._dir_failed)
-        self.room = Purgatory(timers, at_tick_end)
+        self.purgatory = Purgatory(timers, at_tick_end)
         slots = settings["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(slots, broker.clock, broker.random)
         self.isr_changes = AlterPartitionManager(
-            broker, self.broker_id, timers, at_tick_end, self.room.changed
+            broker, self.broker_id, timers, at_tick_end, self.purgatory.changed
         )
         self.assignments = DirAssignments(broker, self.broker_id, timers, at_tick_end)
         self.producer_ids = ProducerIds(broker, self.broker_id)
         self.moves = LogDirMoves(self, timers)
         self.verifier: TransactionVerifier = NoCoordinator()
-        # Told when a directory fails, after its partitions have gone offline.
+        # Called when a directory fails, after its partitions are offline.
         self.on_dir_failed: list[DirFailed] = []
-        # Told when a partition was led, followed, removed or taken offline here.
+        # Called when a partition becomes a leader or follower, is removed or goes offline.
         self.on_changed: list[Callable[[Hosted], None]] = []
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
@@ -103,14 +101,14 @@ class ReplicaManager(PartitionTable):
             now_ns=self.now_ns,
             after_slice=self._after_transitions,
         )
-        # Partitions that serve nobody because a transition of theirs failed half-way.
+        # Partitions that are not served because their transition failed half-way.
         self._failed: set[TopicPartition] = set()
         self._is_started = False
 
     # Starting and stopping
 
     def start(self) -> Promise[None]:
-        """Open all logs and become what the image says; deltas are taken from then on."""
+        """Opens all logs and applies the image; deltas are applied from then on."""
         done: Promise[None] = Promise()
         self.storage.load(self._is_stray).then(lambda _: self._loaded(done), done.fail)
         return done
@@ -127,21 +125,21 @@ class ReplicaManager(PartitionTable):
         done.set(None)
 
     def stop(self) -> Promise[None]:
-        """Answer nobody any more, flush and close every log, and mark the directories as closed cleanly."""
+        """Stops serving, flushes and closes every log, and marks the directories as clean."""
         self._is_started = False
         self._transitions.stop()
         self._timers.cancel((self, "isr"))
         self.isr_changes.stop()
         self.assignments.stop()
         self.moves.stop()
-        self.room.close()
+        self.purgatory.close()
         for partition in self.partitions.values():
             partition.lose_log()
         self.partitions.clear()
         return self.storage.stop(self._broker.broker_epoch)
 
     def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
-        """Whether a log found on disk belongs to no partition that the image has here."""
+        """Whether a log on disk belongs to no partition of the image on this broker."""
         image = self._broker.image
         topic = image.topic_named(partition.topic) if topic_id is None else image.topics.get(topic_id)
         state = None if topic is None else topic.partitions.get(partition.partition)
@@ -150,19 +148,19 @@ class ReplicaManager(PartitionTable):
     # Transitions
 
     def apply(self, delta: Delta) -> None:
-        """Become what a committed delta says; much takes a while.  Settings and image are new already."""
-        if self._is_started:  # else the whole image is taken when the logs are open
+        """Applies a committed delta, in slices.  Settings and image are up to date already."""
+        if self._is_started:  # otherwise the whole image is applied when the logs are open
             self.transit(transitions_of(delta, self.broker_id), self._apply_configs(delta))
 
     def transit(
         self, transitions: Iterable[Transition], then: Iterator[None] | None = None
     ) -> Promise[list[TransitionResult]]:
-        """Take partitions into new states; a result for each, in their order.  See transitions.py."""
+        """Executes transitions; returns a result for each, in order.  See transitions.py."""
         return self._transitions.carry_out(transitions, then)
 
     @property
     def failed_count(self) -> int:
-        """Partitions that a fault keeps out of service."""
+        """The partitions that are not served because of an error."""
         return self._transitions.failed_count
 
     def _must_wait(self, transition: Transition) -> bool:
@@ -182,13 +180,13 @@ class ReplicaManager(PartitionTable):
         self.storage.run_jobs_soon()
 
     def _transit(self, transition: Transition) -> None:
-        """Take a partition into its new state, or raise."""
+        """Executes a transition, or raises."""
         name = TopicPartition(transition.topic, transition.index)
         known = self.partitions.get(name)
         has_failed = name in self._failed
         self._failed.discard(name)
         if has_failed and known is not None and known.topic_id == transition.topic_id:
-            # Half of the last transition may have been carried out: begin with the log alone.
+            # Half of the last transition may have been executed: start from the log alone.
             del self.partitions[name]
             self._count_out(known)
             known = None
@@ -211,7 +209,7 @@ class ReplicaManager(PartitionTable):
             self._guard(known, lambda: known.lead(state, log, now_ns))
         else:
             known.follow(state, log)
-        # Whoever waits here may have to ask another leader now, or hear of a higher watermark.
+        # Delayed operations may now fail or complete.
         self._changed(known)
 
     def _let_go(
@@ -225,7 +223,7 @@ class ReplicaManager(PartitionTable):
             manager.begin_delete(name)
 
     def _transition_failed(self, transition: Transition) -> None:
-        """A fault of ours: the partition serves nobody until the transition succeeds."""
+        """Called on an internal error: the partition is not served until the transition succeeds."""
         name = TopicPartition(transition.topic, transition.index)
         self._failed.add(name)
         known = self.partitions.get(name)
@@ -237,10 +235,10 @@ class ReplicaManager(PartitionTable):
         try:
             self._take_offline(partition)
         except Exception:
-            logger.exception("%s: not everybody could be told that it is not served", partition.name)
+            logger.exception("%s: a listener failed when it went offline", partition.name)
 
     def _changed(self, partition: Hosted) -> None:
-        self.room.changed(partition)
+        self.purgatory.changed(partition)
         call_each(partial(listener, partition) for listener in self.on_changed)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
@@ -272,13 +270,13 @@ class ReplicaManager(PartitionTable):
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._take_offline(partition)
             raise
-        # A log that was in use before, and whose partition failed, knows better than the file.
+        # A log that was in use before its partition failed is more recent than the file.
         log.set_high_watermark(manager.checkpointed_high_watermarks.pop(name, log.high_watermark))
         self._note_directory(partition, log, state)
         return log
 
     def _note_directory(self, partition: Hosted, log: Log, state: PartitionState) -> None:
-        """Tell the controller where the log lies, if it does not know (KIP-858)."""
+        """Reports the log's directory to the controller, if it does not know it (KIP-858)."""
         expected = state.directory_of(self.broker_id)
         actual = self.storage.directory_id_of(log)
         if actual is not None and expected not in (actual, MIGRATING_DIR):
@@ -291,7 +289,7 @@ class ReplicaManager(PartitionTable):
         self._changed(partition)
         self._count_out(partition)
         if was_offline:
-            logger.warning("%s is gone, but its log is in a directory that is offline", name)
+            logger.warning("%s is deleted, but its log is in an offline directory", name)
             return
         self.moves.forget(name)
         self.storage.manager.begin_delete(name)
@@ -318,7 +316,7 @@ class ReplicaManager(PartitionTable):
                     yield
 
     def _configure_alone(self, partition: Hosted) -> None:
-        """What one partition's options lead to must not keep the others from theirs."""
+        """Applies the options of one partition; an error must not affect the others."""
         try:
             self._configure(partition)
         except Exception:
@@ -332,7 +330,7 @@ class ReplicaManager(PartitionTable):
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
         if partition.is_leader and partition.advance(self.now_ns()):
-            self.room.changed(partition)
+            self.purgatory.changed(partition)
 
     # Appending
 
@@ -344,7 +342,7 @@ class ReplicaManager(PartitionTable):
         verification: Verification | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append batches to a partition that we lead.  See `answer_to` for when to answer a client."""
+        """Appends batches to a partition that this broker leads.  See `answer_to` for the response."""
         log = partition.log
         if log is None or not partition.is_leader:
             raise self.not_leader(partition)
@@ -370,18 +368,18 @@ class ReplicaManager(PartitionTable):
         if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
             self.storage.flush(log)
         elif log.local.is_closed_part_unflushed:
-            # A segment was closed: what it holds is brought to stable storage in the background.
+            # A segment was rolled: it is flushed in the background.
             self.storage.flush(log, log.active.base_offset)
         if partition.followers:
             # Followers see the records now, consumers when the high watermark has passed them.
-            self.room.arrived(partition, size)
+            self.purgatory.arrived(partition, size)
             if partition.advance(self.now_ns()):
-                self.room.changed(partition)
+                self.purgatory.changed(partition)
         elif partition.advance(0):
-            self.room.arrived(partition, size)
+            self.purgatory.arrived(partition, size)
 
     def answer_to(self, partition: Hosted, acks: int, required_offset: int) -> ErrorCode | None:
-        """The answer to a produce whose records end before this offset; None: not yet."""
+        """Returns the result of a produce whose records end before this offset; None if it must wait."""
         if acks == -1:
             code = partition.acknowledged(required_offset)
             if code is None or code is _NO_ERROR:
@@ -398,12 +396,12 @@ class ReplicaManager(PartitionTable):
         partition = self.partitions.get((log.topic, log.partition))
         if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
             partition.advance(self.now_ns())
-            self.room.changed(partition)
+            self.purgatory.changed(partition)
 
     # Deleting records
 
     def delete_records(self, partition: Hosted, offset: int) -> int:
-        """Let all before an offset go (-1: all that is committed); the offset from which on they stay."""
+        """Deletes records before an offset (-1: the high watermark); returns the new log start offset."""
         log = partition.log
         if log is None or not partition.is_leader:
             raise self.not_leader(partition)
@@ -422,7 +420,7 @@ class ReplicaManager(PartitionTable):
     # The ISR
 
     def _check_isrs(self) -> None:
-        """Each half of replica.lag.time.max.ms: followers that lag are proposed to leave."""
+        """Called every half of replica.lag.time.max.ms: proposes to remove lagging followers from the ISR."""
         now_ns = self.now_ns()
         self._timers.set((self, "isr"), now_ns + max(self._lag_max_ms // 2, 1) * NS_PER_MS, self._check_isrs)
         for partition in self.partitions.values():
@@ -432,7 +430,7 @@ class ReplicaManager(PartitionTable):
     # Failing
 
     def _guard(self, partition: Hosted, action: Callable[[], object]) -> None:
-        """A directory that fails meanwhile goes offline; the caller hears of it all the same."""
+        """Takes a directory offline that fails meanwhile; the exception is passed on."""
         log = partition.log
         try:
             action()
@@ -451,9 +449,9 @@ class ReplicaManager(PartitionTable):
         directory_id = self.storage.manager.directory_ids.get(log_dir)
         calls: list[Callable[[], None]] = []
         for name in names:
-            self._failed.discard(name)  # trying again cannot bring its log back
+            self._failed.discard(name)  # a retry cannot restore its log
             partition = self.partitions.get(name)
-            # What was lost may be a copy on its way there.
+            # The lost log may be a future log.
             if partition is not None and name not in self.storage.manager.logs:
                 calls.append(partial(self._withdraw, partition))
         call_each([*calls, *(partial(listener, log_dir, directory_id) for listener in self.on_dir_failed)])

@@ -1,12 +1,12 @@
-"""Partitions on their way into new states, a result for each: what deltas ask for, and what came of it.
+"""Transitions of partitions, derived from deltas, with a result for each.
 
-What lives here: how a delta becomes transitions, their order and pace, and what happens to one that fails.
-What may not: what a transition does (replicas.py).
+Contains the order and pace of transitions, and retries; the execution of a transition belongs in
+replica_manager.py.
 
-A transition that fails fails alone.  One that was refused (a KafkaError) has its reason in its result: its
-directory is offline, say.  Any other exception is a fault of ours: the partition serves nobody, the log says
-so with its name, and the transition is tried again, to whatever the image says by then.  KRaft mode derives
-transitions from deltas and nobody waits for the results; LeaderAndIsr and StopReplica answer with them.
+A failed transition does not affect others.  A refused one (KafkaError) has the reason in its result, such as
+an offline directory.  Any other exception is an internal error: the partition is not served, the error is
+logged with its name, and the transition is retried with the then current image.  KRaft mode derives
+transitions from deltas and ignores the results; LeaderAndIsr and StopReplica return them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ MAX_RETRY_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class TransitionResult:
-    """What came of one transition."""
+    """The result of one transition."""
 
     transition: Transition
     error: ErrorCode
 
 
 def transition_to(image: Image, topic_id: Uuid, index: int, broker_id: int) -> Transition | None:
-    """What this image makes of a partition on this broker; None if there is no such partition."""
+    """Returns the transition of a partition to this image; None if there is no such partition."""
     topic = image.topics.get(topic_id)
     state = None if topic is None else topic.partitions.get(index)
     if topic is None or state is None:
@@ -53,7 +53,7 @@ def transition_to(image: Image, topic_id: Uuid, index: int, broker_id: int) -> T
 
 
 def transitions_of_image(image: Image, broker_id: int) -> Iterator[Transition]:
-    """Of all partitions that have a replica here."""
+    """Returns the transitions of all partitions with a replica on this broker."""
     for topic in image.topics.values():
         for index, state in topic.partitions.items():
             if broker_id in state.replicas:
@@ -63,7 +63,7 @@ def transitions_of_image(image: Image, broker_id: int) -> Iterator[Transition]:
 
 
 def transitions_of(delta: Delta, broker_id: int) -> Iterator[Transition]:
-    """What goes comes first: a new topic may have an old one's name."""
+    """Removals come first: a new topic may have the name of a deleted one."""
     for topic in delta.removed_topics:
         for index in topic.partitions:
             yield Transition(Become.GONE, topic.name, topic.id, index, None)
@@ -74,7 +74,7 @@ def transitions_of(delta: Delta, broker_id: int) -> Iterator[Transition]:
 
 
 class ReplicaTransitions:
-    """Carries transitions out in the order in which they come, a slice at a time.  For the loop's thread."""
+    """Executes transitions in order and in slices.  Runs on the event loop's thread."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ReplicaTransitions:
     ) -> None:
         self._broker_id = broker_id
         self._image = image
-        # Asked again after a pause; all transitions behind this one wait with it.
+        # Checked again after a pause; all later transitions wait, too.
         self._must_wait = must_wait
         self._carry_out = carry_out
         self._mark_failed = mark_failed
@@ -99,13 +99,13 @@ class ReplicaTransitions:
         self._work = SlicedWork(timers, now_ns, self._slice_done)
         self._after_slice = after_slice
         self._has_changed = False
-        # What failed, by topic id and number: at most one transition a partition.
+        # Failed transitions by topic id and index: at most one per partition.
         self._failed: dict[tuple[Uuid, int], Transition] = {}
         self._retry_ms = FIRST_RETRY_MS
 
     @property
     def failed_count(self) -> int:
-        """Partitions that could not be taken into their state and are tried again."""
+        """The partitions whose transition failed and is retried."""
         return len(self._failed)
 
     def carry_out(
@@ -120,7 +120,7 @@ class ReplicaTransitions:
         return done
 
     def stop(self) -> None:
-        """Forget what is left; nobody hears of it."""
+        """Drops all remaining transitions."""
         self._work.stop()
         self._failed.clear()
         self._timers.cancel((self, "retry"))
@@ -147,7 +147,7 @@ class ReplicaTransitions:
             self._after_slice()
 
     def _attempt(self, transition: Transition) -> ErrorCode | None:
-        """What came of it; None: it cannot be carried out yet."""
+        """Returns the result; None if it cannot be executed yet."""
         key = (transition.topic_id, transition.index)
         name = f"{transition.topic}-{transition.index}"
         try:
@@ -179,11 +179,11 @@ class ReplicaTransitions:
         self.carry_out(self._still_failed()).then(self._retried, lambda _: None)
 
     def _still_failed(self) -> Iterator[Transition]:
-        """To what the image says now; a replica that was to go is to go still."""
+        """Retries with the current image; a removal stays a removal."""
         for key, failed in list(self._failed.items()):
             current = transition_to(self._image(), *key, self._broker_id)
             if current is None and failed.become is not Become.GONE:
-                del self._failed[key]  # its deletion came as a transition of its own
+                del self._failed[key]  # its deletion is a transition of its own
             elif self._failed.get(key) is failed:
                 yield current or failed
 

@@ -85,9 +85,9 @@ class AdminCalls:
         async def attempt() -> R:
             try:
                 connection = await self.cluster.controller()
-                found = await connection.send(request, response_type)
+                response = await connection.send(request, response_type)
                 if check_response is not None:
-                    check_response(found)
+                    check_response(response)
             except InvalidMetadataError:
                 self.cluster.metadata.expire()
                 raise
@@ -99,7 +99,7 @@ class AdminCalls:
                     raise
                 # A retry would only hide the controller's error message.
                 raise _Final(error) from error
-            return found
+            return response
 
         try:
             return await self.cluster.retries.until(self._deadline(timeout_ms), request.schema.name, attempt)

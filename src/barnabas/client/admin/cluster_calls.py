@@ -179,7 +179,7 @@ class ClusterCalls(AdminCalls):
             request,
             UpdateFeaturesResponse,
             timeout_ms,
-            lambda found: check(found.error_code, found.error_message),
+            lambda outcome: check(outcome.error_code, outcome.error_message),
         )
         for result in response.results:
             check(result.error_code, result.error_message)

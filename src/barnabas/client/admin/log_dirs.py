@@ -132,11 +132,11 @@ def _replica(requested: TopicPartitionReplica, directories: Mapping[str, LogDirD
     current: tuple[str | None, int] = (None, -1)
     future: tuple[str | None, int] = (None, -1)
     for path, directory in directories.items():
-        found = directory.replicas.get(TopicPartition(requested.topic, requested.partition))
-        if found is not None and found.is_future:
-            future = (path, found.offset_lag)
-        elif found is not None:
-            current = (path, found.offset_lag)
+        replica = directory.replicas.get(TopicPartition(requested.topic, requested.partition))
+        if replica is not None and replica.is_future:
+            future = (path, replica.offset_lag)
+        elif replica is not None:
+            current = (path, replica.offset_lag)
     return ReplicaLogDir(*current, *future)
 
 

@@ -60,7 +60,7 @@ class PlacementCalls(AdminCalls):
             timeout_ms=self._deadline(timeout_ms).left_ms,
         )
         response = await self._send_to_controller(
-            request, ElectLeadersResponse, timeout_ms, lambda found: check(found.error_code)
+            request, ElectLeadersResponse, timeout_ms, lambda response: check(response.error_code)
         )
         return Outcomes(
             {
@@ -130,7 +130,7 @@ class PlacementCalls(AdminCalls):
             request,
             ListPartitionReassignmentsResponse,
             timeout_ms,
-            lambda found: check(found.error_code, found.error_message),
+            lambda result: check(result.error_code, result.error_message),
         )
         return {
             TopicPartition(topic.name, partition.partition_index): Reassignment(

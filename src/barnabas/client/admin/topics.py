@@ -294,13 +294,13 @@ def _described(topic: MetadataResponse.Topic) -> TopicDescription:
 
 
 def _add_page(
-    found: dict[str, TopicDescription | KafkaError], topic: DescribeTopicPartitionsResponse.Topic
+    descriptions: dict[str, TopicDescription | KafkaError], topic: DescribeTopicPartitionsResponse.Topic
 ) -> None:
     name = topic.name or ""
     if topic.error_code:
-        found[name] = error_for(topic.error_code)
+        descriptions[name] = error_for(topic.error_code)
         return
-    former = found.get(name)
+    former = descriptions.get(name)
     before = former.partitions if isinstance(former, TopicDescription) else ()
     partitions = tuple(
         PartitionDescription(
@@ -316,7 +316,9 @@ def _add_page(
         for partition in topic.partitions
     )
     allowed = _operations(topic.topic_authorized_operations)
-    found[name] = TopicDescription(name, topic.topic_id, topic.is_internal, before + partitions, allowed)
+    descriptions[name] = TopicDescription(
+        name, topic.topic_id, topic.is_internal, before + partitions, allowed
+    )
 
 
 def _operations(bits: int) -> tuple[Operation, ...] | None:

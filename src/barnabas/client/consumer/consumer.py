@@ -164,15 +164,15 @@ class Consumer(Seeking, Committing):
         while True:
             if self._loop.time() >= self._maintenance_at or self._needs_attention():
                 await self._maintain(deadline)
-            found = self._fetcher.take_completed_fetch()
-            if found is None:
+            fetched = self._fetcher.take_completed_fetch()
+            if fetched is None:
                 if self._is_awake or deadline.passed:
                     self._is_awake = False
                     return None
                 self._maintenance_at = 0.0
                 await self._fetcher.wait(min(deadline.left_s, self._wait_s()))
                 continue
-            state, completed = found
+            state, completed = fetched
             batch = arrow_batch(completed, include_headers)
             self._fetcher.finished(state)
             if batch is not None:

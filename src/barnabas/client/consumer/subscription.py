@@ -162,10 +162,10 @@ class Subscription:
         self.generation += 1
 
     def state(self, topic_partition: TopicPartition) -> PartitionState:
-        found = self.partitions.get(topic_partition)
-        if found is None:
+        state = self.partitions.get(topic_partition)
+        if state is None:
             raise ValueError(f"{topic_partition} is not assigned to this consumer")
-        return found
+        return state
 
     def positions(self) -> Mapping[TopicPartition, PartitionState]:
         """Return the partitions that have a position."""

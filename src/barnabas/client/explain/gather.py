@@ -76,12 +76,12 @@ class FactCollector:
 
     async def _group(self) -> Group:
         self._subscribed: set[str] = set()
-        found = await self._admin.describe_consumer_groups(
+        outcomes = await self._admin.describe_consumer_groups(
             [self._group_id], include_authorized_operations=True, timeout_ms=TIMEOUT_MS
         )
-        error = found.error_of(self._group_id)
+        error = outcomes.error_of(self._group_id)
         if error is None:
-            return self._described(found[self._group_id])
+            return self._described(outcomes[self._group_id])
         if isinstance(error, AuthorizationError) and self._principal is None:
             self._deny(f"group {self._group_id}", "READ", error)
         elif not isinstance(error, GroupIdNotFoundError):
@@ -109,12 +109,12 @@ class FactCollector:
         return Group(group_description.group_id, group_description.state, group_description.type, members)
 
     async def _committed(self) -> dict[TopicPartition, int]:
-        found = await self._admin.list_consumer_group_offsets(self._group_id, timeout_ms=TIMEOUT_MS)
-        error = found.error_of(self._group_id)
+        outcomes = await self._admin.list_consumer_group_offsets(self._group_id, timeout_ms=TIMEOUT_MS)
+        error = outcomes.error_of(self._group_id)
         if error is not None:
             self._note(f"committed offsets of {self._group_id}", error)
             return {}
-        offsets = found[self._group_id].values_by_key
+        offsets = outcomes[self._group_id].values_by_key
         return {partition: entry.offset for partition, entry in offsets.items() if entry is not None}
 
     # --------------------------------------------------------------------------------------------- partitions
@@ -122,17 +122,17 @@ class FactCollector:
     async def _describe(self, topics: list[str]) -> list[TopicDescription]:
         if not topics:
             return []
-        found = await self._admin.describe_topics(
+        outcomes = await self._admin.describe_topics(
             topics, include_authorized_operations=True, timeout_ms=TIMEOUT_MS
         )
-        for topic, error in found.errors.items():
+        for topic, error in outcomes.errors.items():
             if isinstance(error, AuthorizationError):
                 self._deny(f"topic {topic}", "READ", error)
             elif isinstance(error, UnknownTopicOrPartitionError):
                 self._missing.append(str(topic))
             else:
                 self._note(f"topic {topic}", error)
-        described = list(found.values_by_key.values())
+        described = list(outcomes.values_by_key.values())
         if self._principal is None:
             for entry in described:
                 self._denials += denials_of_operations(f"topic {entry.name}", entry.authorized_operations)
@@ -141,7 +141,7 @@ class FactCollector:
     async def _observe(
         self, described: list[TopicDescription], committed: Mapping[TopicPartition, int]
     ) -> list[PartitionFacts]:
-        found = [
+        partitions = [
             PartitionFacts(
                 topic_partition=TopicPartition(topic.name, partition.partition),
                 leader=partition.leader,
@@ -159,7 +159,7 @@ class FactCollector:
             for partition in topic.partitions
             if partition.leader is not None
         }
-        return await self._with_offsets(found, epochs)
+        return await self._with_offsets(partitions, epochs)
 
     async def _with_offsets(
         self, partitions: list[PartitionFacts], epochs: Mapping[TopicPartition, int]
@@ -173,7 +173,7 @@ class FactCollector:
                 self._admin, {partition.topic_partition.topic for partition in partitions}, TIMEOUT_MS
             ),
         )
-        found = [
+        observed = [
             replace(
                 partition,
                 log_start=starts.get(partition.topic_partition),
@@ -185,17 +185,19 @@ class FactCollector:
             for partition in partitions
         ]
         held = [
-            entry.topic_partition for entry in found if (entry.last_stable or 0) < (entry.high_watermark or 0)
+            entry.topic_partition
+            for entry in observed
+            if (entry.last_stable or 0) < (entry.high_watermark or 0)
         ]
         transactions = await open_transactions(self._admin, held, TIMEOUT_MS)
-        faults = await next_faults(self._admin, found, self._expected)
+        faults = await next_faults(self._admin, observed, self._expected)
         return [
             replace(
                 entry,
                 transactions=transactions.get(entry.topic_partition, ()),
                 next_fault=faults.get(entry.topic_partition),
             )
-            for entry in found
+            for entry in observed
         ]
 
     async def _offsets(
@@ -204,13 +206,13 @@ class FactCollector:
         specs = dict.fromkeys(partitions, spec)
         if not specs:
             return {}
-        found = await self._admin.list_offsets(specs, isolation_level=isolation, timeout_ms=TIMEOUT_MS)
-        for partition, error in found.errors.items():
+        outcomes = await self._admin.list_offsets(specs, isolation_level=isolation, timeout_ms=TIMEOUT_MS)
+        for partition, error in outcomes.errors.items():
             if isinstance(error, AuthorizationError):
                 self._deny(f"topic {partition.topic}", "READ", error)
             else:
                 self._note(f"offsets of {partition}", error)
-        return {partition: entry.offset for partition, entry in found.values_by_key.items()}
+        return {partition: entry.offset for partition, entry in outcomes.values_by_key.items()}
 
     async def _observe_again(self, partitions: list[PartitionFacts], watch_ms: int) -> list[PartitionFacts]:
         """Observe committed offsets again: only partitions without progress are stuck."""
@@ -228,9 +230,9 @@ class FactCollector:
         has_members = bool(group.members)
         resources = [("topic", topic) for topic in topics] + [("group", self._group_id)]
         try:
-            found = await denials_by_acls(self._admin, self._principal, resources, TIMEOUT_MS)
+            denials = await denials_by_acls(self._admin, self._principal, resources, TIMEOUT_MS)
             # A group with members shows that brokers allow what no ACL covers.
-            return [entry for entry in found if entry.reason != NO_ACL or not has_members]
+            return [entry for entry in denials if entry.reason != NO_ACL or not has_members]
         except KafkaError as error:
             self._note(f"ACLs of {self._principal}", error)
             return []

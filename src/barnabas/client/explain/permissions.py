@@ -34,25 +34,25 @@ async def denials_by_acls(
 ) -> list[Denial]:
     """Evaluate the ACLs of a principal.  Only brokers know super users, and the default without ACLs."""
     rules = AclIndex()
-    for number, one in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
-        rules.add(_record(number, one))
+    for number, binding in enumerate(await admin.describe_acls(timeout_ms=timeout_ms)):
+        rules.add(_record(number, binding))
     lenient = AclIndex(allow_if_no_acl=True)
     for record in rules.records():
         lenient.add(record)
-    who = Requester(principal, _ANYWHERE)
-    found = []
+    requester = Requester(principal, _ANYWHERE)
+    denials = []
     for kind, name in resources:
-        verdict = rules.authorize(who, _NEEDED, _KINDS[kind], name)
+        verdict = rules.authorize(requester, _NEEDED, _KINDS[kind], name)
         if verdict.allowed:
             continue
         if verdict.acl is not None:
             why = f"an ACL denies it: {_shown(verdict.acl)}"
-        elif lenient.authorize(who, _NEEDED, _KINDS[kind], name).allowed:
+        elif lenient.authorize(requester, _NEEDED, _KINDS[kind], name).allowed:
             why = NO_ACL
         else:
             why = "there are ACLs for it, and none allows it"
-        found.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
-    return found
+        denials.append(Denial(f"{kind} {name}", _NEEDED.name, principal, why))
+    return denials
 
 
 def _record(number: int, binding: AclBinding) -> AccessControlEntryRecord:

@@ -65,8 +65,8 @@ async def end_offsets(
 
     if not epochs:
         return {}
-    found = await admin.send_to_leaders(epochs, send, timeout_ms, "OffsetForLeaderEpoch")
-    return {partition: offset for partition, offset in found.values_by_key.items() if offset >= 0}
+    outcomes = await admin.send_to_leaders(epochs, send, timeout_ms, "OffsetForLeaderEpoch")
+    return {partition: offset for partition, offset in outcomes.values_by_key.items() if offset >= 0}
 
 
 async def min_isr_of(admin: Admin, topics: Collection[str], timeout_ms: int) -> dict[str, int]:
@@ -75,12 +75,12 @@ async def min_isr_of(admin: Admin, topics: Collection[str], timeout_ms: int) -> 
     if not resources:
         return {}
     try:
-        found = await admin.describe_configs(resources, names=[MIN_ISR], timeout_ms=timeout_ms)
+        outcomes = await admin.describe_configs(resources, names=[MIN_ISR], timeout_ms=timeout_ms)
     except ClientError:
         return {}
     return {
         resource.name: int(entries[MIN_ISR].value or 1)
-        for resource, entries in found.values_by_key.items()
+        for resource, entries in outcomes.values_by_key.items()
         if MIN_ISR in entries
     }
 
@@ -117,8 +117,8 @@ async def _described(
     names = {entry.transactional_id for requested in listed.values_by_key.values() for entry in requested}
     if not names:
         return {}
-    found = await admin.describe_transactions(names, timeout_ms=timeout_ms)
-    return {entry.producer_id: (name, entry) for name, entry in found.values_by_key.items()}
+    outcomes = await admin.describe_transactions(names, timeout_ms=timeout_ms)
+    return {entry.producer_id: (name, entry) for name, entry in outcomes.values_by_key.items()}
 
 
 def _open(
@@ -153,14 +153,14 @@ async def next_faults(
         return {}
     known = CONSUMER.options()
     given = {name: value for name, value in admin.settings.given.items() if name in known}
-    found = {}
+    faults = {}
     options = {"group_id": None, "max_partition_fetch_bytes": SAMPLE_BYTES, "enable_auto_commit": False}
     async with Consumer(given, **options) as consumer:
         for entry in waiting[:MAX_SAMPLED]:
             fault = await _fault_at(consumer, entry, expected)
             if fault is not None:
-                found[entry.topic_partition] = fault
-    return found
+                faults[entry.topic_partition] = fault
+    return faults
 
 
 def _is_in_log(partition: PartitionFacts) -> bool:

@@ -42,17 +42,17 @@ _OF_READERS: tuple[PartitionRule, ...] = (
 
 def diagnose(facts: Facts) -> tuple[Diagnosis, ...]:
     """Return everything that keeps the group from reading, the deepest cause first; never empty."""
-    found = [diagnosis for rule in _OF_GROUPS for diagnosis in rule(facts)]
+    diagnoses = [diagnosis for rule in _OF_GROUPS for diagnosis in rule(facts)]
     rules = _OF_PARTITIONS
-    if not any(diagnosis.cause in _NO_READER for diagnosis in found):
+    if not any(diagnosis.cause in _NO_READER for diagnosis in diagnoses):
         rules += _OF_READERS
     for partition in facts.partitions:
         first = _first(rules, facts, partition)
         if first is not None:
-            found.append(first)
-    if not found:
-        found.append(group_rules.caught_up(facts))
-    return tuple(sorted(_combine(found), key=lambda diagnosis: ORDER[diagnosis.cause]))
+            diagnoses.append(first)
+    if not diagnoses:
+        diagnoses.append(group_rules.caught_up(facts))
+    return tuple(sorted(_combine(diagnoses), key=lambda diagnosis: ORDER[diagnosis.cause]))
 
 
 def _first(rules: Sequence[PartitionRule], facts: Facts, partition: PartitionFacts) -> Diagnosis | None:
@@ -63,10 +63,10 @@ def _first(rules: Sequence[PartitionRule], facts: Facts, partition: PartitionFac
     return None
 
 
-def _combine(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
+def _combine(diagnoses: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
     """Combine diagnoses of partitions that share cause and advice."""
     groups: dict[object, list[Diagnosis]] = {}
-    for diagnosis in found:
+    for diagnosis in diagnoses:
         key = (diagnosis.cause, diagnosis.advice) if diagnosis.partitions else id(diagnosis)
         groups.setdefault(key, []).append(diagnosis)
     for same in groups.values():

@@ -126,14 +126,14 @@ class Accumulator:
 
     def topic(self, layout: Topic) -> TopicQueues:
         """Return the queues of a topic, created on first use."""
-        found = self.by_topic.get(layout.name)
-        if found is None:
-            found = self.by_topic[layout.name] = TopicQueues(layout)
-            found.used_at = self._loop.time()
-            self._switch_sticky(found)
-        elif found.layout is not layout:
-            found.take(layout)
-        return found
+        queues = self.by_topic.get(layout.name)
+        if queues is None:
+            queues = self.by_topic[layout.name] = TopicQueues(layout)
+            queues.used_at = self._loop.time()
+            self._switch_sticky(queues)
+        elif queues.layout is not layout:
+            queues.take(layout)
+        return queues
 
     def open_batch(self, partition_queue: PartitionQueue, record_bytes: int) -> ProducerBatch:
         """Append a new batch to a queue; the caller has checked that there is memory for it."""

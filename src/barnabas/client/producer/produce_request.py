@@ -42,12 +42,12 @@ def produce_request(
 def responses_by_partition(
     response: ProduceResponse, metadata: Metadata
 ) -> dict[TopicPartition, ProduceResponse.PartitionProduceResponse]:
-    found = {}
+    by_partition = {}
     for topic in response.responses:
         name = topic.name or metadata.names.get(topic.topic_id, "")
         for part in topic.partition_responses:
-            found[TopicPartition(name, part.index)] = part
-    return found
+            by_partition[TopicPartition(name, part.index)] = part
+    return by_partition
 
 
 def refusal_text(response: ProduceResponse.PartitionProduceResponse, partition: TopicPartition) -> str | None:

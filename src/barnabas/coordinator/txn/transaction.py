@@ -46,7 +46,7 @@ class State(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
     @property
-    def told(self) -> str:
+    def display_name(self) -> str:
         """The name in DescribeTransactions, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
@@ -62,7 +62,7 @@ class State(IntEnum):
 
 
 _AT_REST = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
-STATES_BY_NAME = {state.told: state for state in State}
+STATES_BY_NAME = {state.display_name: state for state in State}
 
 
 def fenced() -> KafkaError:

@@ -28,8 +28,8 @@ from barnabas.base.effects import (
     Send,
     SetTimer,
 )
-from barnabas.runtime.callbacks import call_each
 from barnabas.runtime.clock import Clock
+from barnabas.runtime.loop.callbacks import call_each
 from barnabas.runtime.loop.timers import TimerService
 
 # A core with more effects than this waiting for its disk does not keep up with its own messages; it fails

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-from barnabas.runtime.callbacks import call_each
+from barnabas.runtime.loop.callbacks import call_each
 
 T = TypeVar("T")
 

@@ -43,7 +43,7 @@ def parsed(lines: DataFrame) -> DataFrame:
     fields = f.coalesce(
         as_json, *[_by_pattern(text, pattern.PATTERN, pattern.GROUPS) for pattern in PATTERNS]
     )
-    found = lines.select(f.col("value"), fields.alias("fields")).select(
+    rows = lines.select(f.col("value"), fields.alias("fields")).select(
         "value",
         f.try_to_timestamp("fields.time", f.lit(TIME_FORMAT)).alias("time"),
         "fields.service",
@@ -62,7 +62,7 @@ def parsed(lines: DataFrame) -> DataFrame:
         .when(f.col("service").isNull() | f.col("id").isNull(), "no service or id")
         .when(f.col("level").isNull(), "no known level")
     )
-    return found.withColumn("problem", problem).drop("is_strange")
+    return rows.withColumn("problem", problem).drop("is_strange")
 
 
 def _level(name: Column) -> Column:
@@ -80,8 +80,8 @@ def _by_pattern(text: Column, pattern: str, groups: tuple[str, ...]) -> Column:
     numbers = {"status", "duration_ms"}
 
     def group(name: str) -> Column:
-        found = f.regexp_extract(text, pattern, groups.index(name) + 1)
-        return (found.cast("int") if name in numbers else found).alias(name)
+        column = f.regexp_extract(text, pattern, groups.index(name) + 1)
+        return (column.cast("int") if name in numbers else column).alias(name)
 
     names = [column.partition(" ")[0] for column in JSON_SCHEMA.split(", ")]
     return f.when(text.rlike(pattern), f.struct(*[group(name) for name in names]))
@@ -143,9 +143,9 @@ def _sorted(column: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
     held."""
     import pyarrow as pa
 
-    found = list(batches)
-    if found:
-        yield from pa.Table.from_batches(found).sort_by(column).to_batches()
+    windows = list(batches)
+    if windows:
+        yield from pa.Table.from_batches(windows).sort_by(column).to_batches()
 
 
 def failures(events: DataFrame) -> DataFrame:

@@ -304,10 +304,10 @@ def parameters(function: Callable[..., Any], where: str) -> tuple[str, ...]:
 def filled(text: str, settings: Settings, where: str) -> str:
     """Replace `{key}` in the text by settings, and `{{` and `}}` by single braces."""
     advice = "a brace that does not belong to a setting is written twice: {{ and }}"
-    found = []
+    pieces = []
     try:
         for before, name, form, conversion in string.Formatter().parse(text):
-            found.append(before)
+            pieces.append(before)
             if name is None:
                 continue
             if name not in settings or form or conversion:
@@ -316,7 +316,7 @@ def filled(text: str, settings: Settings, where: str) -> str:
                     f"{where}: {text!r} names a setting that is not there ({name}); there is {known}; "
                     + advice
                 )
-            found.append(settings[name])
+            pieces.append(settings[name])
     except ValueError as error:
         raise PipelineError(f"{where}: {text!r}: {error}; {advice}") from error
-    return "".join(found)
+    return "".join(pieces)

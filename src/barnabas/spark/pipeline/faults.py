@@ -56,9 +56,9 @@ def _place(function: Callable[..., Any], error: Exception) -> str:
     Spark's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(function, "__code__", None), "co_filename", "")
-    found = [frame for frame in frames if frame.filename == own and not own.startswith(_OURS)]
-    found = found or [frame for frame in frames if not _is_library(frame.filename)]
-    return f"{found[-1].filename}:{found[-1].lineno}" if found else ""
+    own_frames = [frame for frame in frames if frame.filename == own and not own.startswith(_OURS)]
+    own_frames = own_frames or [frame for frame in frames if not _is_library(frame.filename)]
+    return f"{own_frames[-1].filename}:{own_frames[-1].lineno}" if own_frames else ""
 
 
 def _is_library(file: str) -> bool:

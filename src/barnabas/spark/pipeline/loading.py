@@ -41,9 +41,9 @@ def load(path: str | Path) -> Pipeline:
 
 
 def _of_module(module: ModuleType, path: str) -> Pipeline:
-    found = getattr(module, "pipeline", None)
-    if isinstance(found, Pipeline):
-        return found
+    pipeline = getattr(module, "pipeline", None)
+    if isinstance(pipeline, Pipeline):
+        return pipeline
     others = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
     if len(others) == 1:
         return next(iter(others.values()))

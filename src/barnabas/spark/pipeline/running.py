@@ -105,12 +105,12 @@ class Running:
             self.queries[name] = self._starts[name]()
 
     def progress(self) -> list[Progress]:
-        found = []
+        latest = []
         for name, query in self.queries.items():
             progress = query.lastProgress
             if progress:
-                found.append(_progress(name, progress, self._add_up(name, query, progress)))
-        return found
+                latest.append(_progress(name, progress, self._add_up(name, query, progress)))
+        return latest
 
     def _add_up(self, name: str, query: StreamingQuery, last: Any) -> _Totals:
         totals = self._totals.setdefault(name, _Totals())

@@ -130,12 +130,12 @@ def _take_checkpoint(running: Running, frames: Frames, sinks: Sequence[str]) -> 
 
 def _reads(pipeline: Pipeline, sink: str, frames: dict[str, DataFrame]) -> list[str]:
     """Return the sources of a sink's query, with their topics."""
-    found = []
+    sources = []
     for part in pipeline.needed_by([sink]):
         if part.kind is Kind.SOURCE:
             topics = _topics(frames[part.name])
-            found.append(f"{part.name} ({topics})" if topics else part.name)
-    return found
+            sources.append(f"{part.name} ({topics})" if topics else part.name)
+    return sources
 
 
 def _topics(frame: DataFrame) -> str:

@@ -58,13 +58,13 @@ class SinkCalls(Admin):
 
     async def seen(self, transactional_ids: Iterable[str]) -> dict[str, Seen]:
         """Return transactions as their coordinators know them; unknown ones are left out."""
-        found = await self.describe_transactions(transactional_ids)
-        for error in found.errors.values():
+        outcomes = await self.describe_transactions(transactional_ids)
+        for error in outcomes.errors.values():
             if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise error
         return {
             name: Seen(described.state, described.producer_id, described.producer_epoch)
-            for name, described in found.values_by_key.items()
+            for name, described in outcomes.values_by_key.items()
         }
 
     async def ongoing(self, sink: str) -> list[str]:
@@ -76,15 +76,17 @@ class SinkCalls(Admin):
         """
         connection = await self.cluster.any_connection()
         has_pattern = connection.version_for(LIST_TRANSACTIONS_KEY) >= PATTERN_VERSION
-        found = await self.list_transactions(
+        outcomes = await self.list_transactions(
             states=[ONGOING],
             transactional_id_pattern=task_id_pattern(sink) if has_pattern else None,
             timeout_ms=LIST_PATIENCE_MS,
         )
-        for error in found.errors.values():
+        for error in outcomes.errors.values():
             if not isinstance(error, RetriableError | KafkaTimeoutError):
                 raise error
-        return [listing.transactional_id for listings in found.values_by_key.values() for listing in listings]
+        return [
+            listing.transactional_id for listings in outcomes.values_by_key.values() for listing in listings
+        ]
 
     async def fence(self, transactional_ids: Iterable[str]) -> None:
         """Abort the open transactions of these ids.  It is enough that it has begun: it will complete."""

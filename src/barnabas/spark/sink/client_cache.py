@@ -78,16 +78,16 @@ _client_caches: dict[tuple[tuple[str, str], ...], ClientCache] = {}
 def client_cache_for(options: SinkOptions) -> ClientCache:
     """Return the client cache of this process for a cluster and its options."""
     key = tuple(sorted(options.kafka.items()))
-    found = _client_caches.get(key)
-    if found is None:
+    cached = _client_caches.get(key)
+    if cached is None:
         while len(_client_caches) >= MAX_CLIENT_CACHES:
             _client_caches.pop(next(iter(_client_caches))).close()
-        found = _client_caches[key] = ClientCache(options)
-    return found
+        cached = _client_caches[key] = ClientCache(options)
+    return cached
 
 
 def discard(options: SinkOptions) -> None:
     """Called after a failure: the next task creates new clients."""
-    found = _client_caches.pop(tuple(sorted(options.kafka.items())), None)
-    if found is not None:
-        found.close()
+    cached = _client_caches.pop(tuple(sorted(options.kafka.items())), None)
+    if cached is not None:
+        cached.close()

@@ -83,8 +83,8 @@ class Driver:
         await producer.transactions.init(self._calls.deadline())
 
     async def last_decision(self) -> Decision | None:
-        found = await newest_committed(self._calls, self._control, self._sink.encode())
-        return None if found is None else decode(found.value, self._sink)
+        record = await newest_committed(self._calls, self._control, self._sink.encode())
+        return None if record is None else decode(record.value, self._sink)
 
     async def settle(self, decision: Decision, producer: TableProducer) -> Decision:
         """Complete a decision: commit open transactions, and write the rows of aborted ones again."""
@@ -133,10 +133,10 @@ class Driver:
 
     async def commit(self, reports: Sequence[Report | None]) -> None:
         """Decide on a batch and make it visible."""
-        found = decide(reports)
-        if found is None:
+        decided = decide(reports)
+        if decided is None:
             return
-        plan, decision = found
+        plan, decision = decided
         try:
             await self.verify(decision)
         except BrokenPromiseError:

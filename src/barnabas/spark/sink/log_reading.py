@@ -74,8 +74,8 @@ async def fetch(
         response = await connection.send(request, FetchResponse, highest=LAST_NAMED_FETCH)
         if response.error_code:
             return {topic_partition: error_for(response.error_code)}
-        found = response.responses[0].partitions[0]
-        return {topic_partition: error_for(found.error_code) if found.error_code else found}
+        data = response.responses[0].partitions[0]
+        return {topic_partition: error_for(data.error_code) if data.error_code else data}
 
     return (await admin.send_to_leaders([topic_partition], send, None, "Fetch"))[topic_partition]
 
@@ -92,9 +92,9 @@ async def batches_between(
                 f"{topic_partition} has nothing at offset {offset}, though it had records there: has it "
                 "lost data?"
             )
-        found = await fetch(admin, topic_partition, offset, IsolationLevel.READ_UNCOMMITTED)
+        data = await fetch(admin, topic_partition, offset, IsolationLevel.READ_UNCOMMITTED)
         reached = offset
-        for batch in whole_batches(record_view(found.records)):
+        for batch in whole_batches(record_view(data.records)):
             if batch.next_offset > offset and batch.base_offset < end:
                 yield batch
             reached = max(reached, batch.next_offset)
@@ -114,9 +114,9 @@ async def newest_committed(admin: Admin, topic_partition: TopicPartition, key: b
     span = FIRST_SPAN
     while True:
         start = max(first, end - span)
-        found = await _newest_from(admin, topic_partition, key, start, end)
-        if found is not None or start == first:
-            return found
+        newest = await _newest_from(admin, topic_partition, key, start, end)
+        if newest is not None or start == first:
+            return newest
         span *= SPAN_FACTOR
 
 
@@ -150,14 +150,14 @@ async def fate_of(admin: Admin, open_transaction: OpenTransaction) -> Fate:
 async def _fate_in(admin: Admin, open_transaction: OpenTransaction, written: Written) -> Fate:
     partition = TopicPartition(written.topic, written.partition)
     try:
-        found = await fetch(admin, partition, written.first, IsolationLevel.READ_COMMITTED, ONE_BATCH)
+        data = await fetch(admin, partition, written.first, IsolationLevel.READ_COMMITTED, ONE_BATCH)
     except KafkaError as error:
         if error.code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             return Fate.DELETED
         raise
-    if found.last_stable_offset <= written.last:
+    if data.last_stable_offset <= written.last:
         return Fate.OPEN
-    aborted = {(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()}
+    aborted = {(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()}
     return Fate.ABORTED if (open_transaction.producer_id, written.first) in aborted else Fate.COMMITTED
 
 

@@ -58,12 +58,12 @@ class FilteringBatchReader(BatchReader):
 
 def _from_time(ranges: list[OffsetRange], time_ms: int, reader: OffsetReader) -> list[OffsetRange]:
     """Skip to the first record of a time: all records before it are older."""
-    found = reader.at_times(
+    starts = reader.at_times(
         {offset_range.topic_partition: time_ms for offset_range in ranges if offset_range.size > 0}
     )
     kept = []
     for offset_range in ranges:
-        start = found.get(offset_range.topic_partition)
+        start = starts.get(offset_range.topic_partition)
         if start is not None and start < offset_range.end:
             later = start > offset_range.start
             kept.append(

@@ -18,7 +18,7 @@ async def bounds_of(
     if leader is None:
         raise cluster.leaderless(topic_partition)
     connection = await cluster.connection_to(leader.leader)
-    found = []
+    offsets = []
     for time in (EARLIEST, LATEST):
         request = ListOffsetsRequest(
             replica_id=CONSUMER_REPLICA,
@@ -36,5 +36,5 @@ async def bounds_of(
         )
         partition = (await connection.send(request, ListOffsetsResponse)).topics[0].partitions[0]
         check(partition.error_code)
-        found.append(partition.offset)
-    return found[0], found[1]
+        offsets.append(partition.offset)
+    return offsets[0], offsets[1]

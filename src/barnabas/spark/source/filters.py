@@ -44,7 +44,7 @@ class Pushed:
 
     def keep(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """Restrict the ranges to what can pass."""
-        found = []
+        kept = []
         for offset_range in ranges:
             if all(passes(offset_range.topic_partition) for passes in self._of_partitions):
                 start, end = offset_range.start, offset_range.end
@@ -53,7 +53,7 @@ class Pushed:
                 if self._offset_until is not None:
                     end = max(min(end, self._offset_until), start)
                 is_same_start = start == offset_range.start
-                found.append(
+                kept.append(
                     replace(
                         offset_range,
                         start=start,
@@ -61,7 +61,7 @@ class Pushed:
                         from_earliest=offset_range.from_earliest and is_same_start,
                     )
                 )
-        return found
+        return kept
 
     def _take(self, condition: Filter) -> bool:
         if isinstance(condition, IsNotNull):

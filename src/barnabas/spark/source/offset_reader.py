@@ -107,21 +107,21 @@ class OffsetReader:
         async def query(admin: Admin) -> PartitionOffsets:
             attempts = self._options.offset_attempts
             while True:
-                found = await self._list(admin, requested)
+                ends = await self._list(admin, requested)
                 attempts -= 1
                 behind = known is not None and any(
-                    known.get(partition, 0) > offset for partition, offset in found.items()
+                    known.get(partition, 0) > offset for partition, offset in ends.items()
                 )
                 if not behind or attempts <= 0:
-                    return found
+                    return ends
                 await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
 
         return self._wait(query)
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the first offset at or after the timestamp of its partition; None if there is none."""
-        found = self._listed(dict(times))
-        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
+        offsets = self._listed(dict(times))
+        return {partition: None if offset < 0 else offset for partition, offset in offsets.items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return the committed offsets of the group."""

@@ -73,33 +73,33 @@ def read_offsets(option: str, text: str) -> PartitionOffsets:
     """Parse the JSON of an option such as startingOffsets."""
     example = '{"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}}'
     try:
-        found = _partition_numbers(json.loads(text))
+        offsets = _partition_numbers(json.loads(text))
     except (TypeError, ValueError, AttributeError):
         raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
-    for partition, number in found.items():
+    for partition, number in offsets.items():
         # Spark's own connector seeks there, which fails; no data was lost there.
         if number < EARLIEST:
             raise OptionError(
                 f"option {option}: {number} for {partition} is not possible; give 0 or more, "
                 f"{LATEST} for latest or {EARLIEST} for earliest"
             )
-    return found
+    return offsets
 
 
 def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
     """Parse the JSON of the option assign."""
     example = '{"topicA": [0, 1], "topicB": [2, 4]}'
     try:
-        found = [
+        selected = [
             TopicPartition(topic, _number(partition))
             for topic, partitions in json.loads(text).items()
             for partition in partitions
         ]
     except (TypeError, ValueError, AttributeError):
         raise OptionError(f"option {option}: expected e.g. {example}, got {text}") from None
-    if not found:
+    if not selected:
         raise OptionError(f"option {option} names no partitions; expected e.g. {example}")
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(selected)))
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:

@@ -43,10 +43,10 @@ def resolve(limit: Limit, reader: OffsetReader, partitions: set[TopicPartition],
     wanted = _wanted(limit, reader, partitions, is_start=is_start)
     at_earliest = {partition for partition, offset in wanted.items() if offset == EARLIEST}
     at_latest = {partition for partition, offset in wanted.items() if offset == LATEST}
-    found = {**wanted, **reader.earliest(at_earliest)}
+    offsets = {**wanted, **reader.earliest(at_earliest)}
     if at_latest:
-        found.update(reader.latest(at_latest))
-    return Place(found, at_earliest, at_latest)
+        offsets.update(reader.latest(at_latest))
+    return Place(offsets, at_earliest, at_latest)
 
 
 def _wanted(

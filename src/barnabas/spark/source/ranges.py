@@ -33,22 +33,22 @@ def cut(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
     """Create a task per partition with records; more if the options require it."""
-    found = sorted(
+    wanted = sorted(
         (offset_range for offset_range in ranges if offset_range.size > 0),
         key=lambda each: each.topic_partition,
     )
     if max_records is not None:
-        found = [part for large in found for part in _divide(large, math.ceil(large.size / max_records))]
-    if min_partitions is None or len(found) >= min_partitions:
-        return found
-    total = sum(offset_range.size for offset_range in found)
+        wanted = [part for large in wanted for part in _divide(large, math.ceil(large.size / max_records))]
+    if min_partitions is None or len(wanted) >= min_partitions:
+        return wanted
+    total = sum(offset_range.size for offset_range in wanted)
     # Small ranges stay whole; the large ones share the remaining tasks by size.
-    whole = [offset_range for offset_range in found if _share(offset_range.size, total, min_partitions) == 1]
+    whole = [offset_range for offset_range in wanted if _share(offset_range.size, total, min_partitions) == 1]
     whole_partitions = {offset_range.topic_partition for offset_range in whole}
     rest_total = total - sum(offset_range.size for offset_range in whole)
     rest_tasks = max(min_partitions - len(whole), 1)
     divided: list[OffsetRange] = []
-    for offset_range in found:
+    for offset_range in wanted:
         is_whole = offset_range.topic_partition in whole_partitions
         divided += _divide(offset_range, 1 if is_whole else _share(offset_range.size, rest_total, rest_tasks))
     return [offset_range for offset_range in divided if offset_range.size > 0]
@@ -85,10 +85,10 @@ def share_limit(limit: int, start: Mapping[TopicPartition, int], end: PartitionO
     total = sum(sizes.values())
     if total < 1:
         return end
-    found = dict(end)
+    ends = dict(end)
     for partition, size in sizes.items():
         part = limit * (size / total)
         # A small partition must not starve beside large ones.
         taken = math.ceil(part) if part < 1 else math.floor(part)
-        found[partition] = min(end[partition], start[partition] + taken)
-    return found
+        ends[partition] = min(end[partition], start[partition] + taken)
+    return ends

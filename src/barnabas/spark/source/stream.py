@@ -49,10 +49,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
         reader = self._offsets_reader()
         place = resolve(self._options.starting, reader, reader.partitions(), is_start=True)
-        found = to_json(place.offsets)
-        self._initial = found
-        self._moving_start = found if place.at_latest else None
-        return found
+        offsets = to_json(place.offsets)
+        self._initial = offsets
+        self._moving_start = offsets if place.at_latest else None
+        return offsets
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         if self._options.max_offsets_per_trigger is not None:
@@ -94,10 +94,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             return self._target
         reader = self._offsets_reader()
-        found = reader.latest(reader.partitions(), begin)
+        ends = reader.latest(reader.partitions(), begin)
         if self._is_available_now:
-            self._target = found
-        return found
+            self._target = ends
+        return ends
 
     def _is_too_early(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
         """Whether minOffsetsPerTrigger requires waiting, but not longer than maxTriggerDelay."""

@@ -20,10 +20,10 @@ from barnabas.batch.view import BatchHeader
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.random import Random
-from barnabas.storage.careful_append import append_prepared
 from barnabas.storage.failure import StorageFailure, failing
 from barnabas.storage.log import log_files
 from barnabas.storage.log.appends import AppendResult, prepare_as_is, prepare_leader, rules_of
+from barnabas.storage.log.checked_append import append_prepared
 from barnabas.storage.log.deferred_work import FileDeletion, FlushPlan
 from barnabas.storage.log.leader_epochs import EpochEnd
 from barnabas.storage.log.local_log import LocalLog, jitter_ms

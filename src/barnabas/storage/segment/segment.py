@@ -17,14 +17,14 @@ from typing import NamedTuple
 from barnabas.batch.view import BatchHeader, CorruptBatch, patch_offsets
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Buffer, Disk, File, Slice
-from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.segment.batch_headers import header_at
+from barnabas.storage.segment.file_records import FileRecords
 from barnabas.storage.segment.index import NO_TIMESTAMP, RELATIVE_OFFSET_LIMIT, TimestampOffset
 from barnabas.storage.segment.segment_files import SegmentFiles
+from barnabas.storage.segment.segment_indexes import SegmentIndexes
 from barnabas.storage.segment.segment_search import SegmentSearch
 from barnabas.storage.segment.transaction_index import AbortedTransaction, TransactionIndex
-from barnabas.storage.segment_indexes import SegmentIndexes
 
 
 class Limits(NamedTuple):

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterator
 
 from barnabas.batch.view import BatchHeader, CorruptBatch
-from barnabas.storage.batch_chain import Found, sound_batches
 from barnabas.storage.log import log_files
 from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.log_options import LONG_MAX
 from barnabas.storage.producers.producer_replay import replay_batch, view_of
 from barnabas.storage.producers.producers import Producers
 from barnabas.storage.progress import Watch, unwatched
+from barnabas.storage.segment.batch_chain import Found, sound_batches
 from barnabas.storage.segment.index import RELATIVE_OFFSET_LIMIT
 from barnabas.storage.segment.segment import Segment
 

@@ -16,10 +16,10 @@ from itertools import chain
 
 from barnabas.batch.view import BatchHeader, CorruptBatch
 from barnabas.runtime.disk.disk import Slice
-from barnabas.storage.file_records import FileRecords
 from barnabas.storage.segment.batch_headers import WINDOW_BYTES
+from barnabas.storage.segment.file_records import FileRecords
 from barnabas.storage.segment.index import NO_TIMESTAMP, OffsetPosition, TimestampOffset
-from barnabas.storage.segment_indexes import SegmentIndexes
+from barnabas.storage.segment.segment_indexes import SegmentIndexes
 
 # So many entries before one that leads to no batch are tried; then the search begins at the segment's start.
 ENTRIES_TRIED = 8

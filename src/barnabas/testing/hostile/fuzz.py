@@ -1,9 +1,9 @@
-"""Hostile frames, one for each seed: requests of every API and version, and what somebody may make of them.
+"""Hostile frames, one for each seed: requests of every API and version, mutated in several ways.
 
-What lives here: making the bytes.  What may not: sending them (tools/fuzz.py does, and tests do) and judging
-what comes of them.
+Contains how the bytes are made.  Sending them belongs in tools/fuzz.py and in tests, as does checking the
+result.
 
-The same seed and the same routes give the same bytes, so a frame that does harm is named by its seed.
+The same seed and the same routes give the same bytes, so a harmful frame is identified by its seed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from barnabas.protocol.schema import Message
 from barnabas.runtime.random import Random, SeededRandom
 from barnabas.testing.hostile.mutated_frames import mutated, sample
 
-# Whole requests of each API and version that frames are made from.
+# Complete requests of each API and version that frames are made from.
 SAMPLES_PER_VERSION = 4
-# A frame that is meant to be served asks for no more partitions than this: the aim is not to fill the disk.
+# A frame that may be served requests no more partitions than this, so that it does not fill the disk.
 MAX_PARTITIONS = 4
-# UnregisterBroker would take the broker itself out of service, which is what it is for.
-LEFT_OUT = frozenset({64})
+# UnregisterBroker would take the broker itself out of service.
+EXCLUDED = frozenset({64})
 MAX_RANDOM_BYTES = 2_000
 
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID = struct.Struct(">i")
 _CORRELATION_POSITION = 8
 # Size, key, version, correlation id.
-_HEAD_BYTES = 12
-# What lengths and counts may claim: fixed ones, and varints of which some have too many bytes.
+_HEADER_BYTES = 12
+# What lengths and counts may claim: fixed ones, and varints, some with too many bytes.
 _LIES = (
     *(struct.pack(">i", count) for count in (2**31 - 1, 2**28, -1, -2, -(2**31), 10**8, 0, 1)),
     *(struct.pack(">h", count) for count in (2**15 - 1, -1, -2, -(2**15))),
@@ -43,7 +43,7 @@ _LIES = (
 
 
 class Kind(Enum):
-    """What is done to a request."""
+    """How a request is mutated."""
 
     WHOLE = "whole"
     MUTATED = "mutated"
@@ -57,7 +57,7 @@ class Kind(Enum):
 
 
 class Hostile(NamedTuple):
-    """Bytes to send as they are, with the size before them."""
+    """Bytes to send unchanged, preceded by their size."""
 
     kind: Kind
     data: bytes
@@ -71,7 +71,7 @@ class FrameMaker:
         self._whole = [
             write_request(_harmless(sample(route.api.request, random, version)), version, 0, "fuzz")
             for route in routes
-            if route.api.key not in LEFT_OUT
+            if route.api.key not in EXCLUDED
             for version in range(route.lowest, route.highest + 1)
             for _ in range(SAMPLES_PER_VERSION)
         ]
@@ -88,7 +88,7 @@ class FrameMaker:
         }
 
     def make(self, seed: int) -> Hostile:
-        """The frame of this seed.  Its correlation id is the seed, unless that is what was changed."""
+        """The frame of this seed.  Its correlation id is the seed, unless that was mutated."""
         random = SeededRandom(seed)
         kind = list(self._ways)[random.integer(0, len(self._ways) - 1)]
         frame = self._any(random)
@@ -108,7 +108,7 @@ class FrameMaker:
 
     @staticmethod
     def _lying_size(frame: bytearray, random: Random) -> bytes:
-        """More or less than follows: then the end never comes, or is taken for the next request."""
+        """More or less than follows: then the end never arrives, or is read as the next request."""
         sizes = (2**31 - 1, -1, 0, 1, len(frame), len(frame) - 5, 100 * 1024 * 1024 + 1, -(2**31))
         size = sizes[random.integer(0, len(sizes) - 1)]
         _SIZE.pack_into(frame, 0, size)
@@ -117,24 +117,24 @@ class FrameMaker:
     @staticmethod
     def _lying_count(frame: bytearray, random: Random) -> bytes:
         lie = _LIES[random.integer(0, len(_LIES) - 1)]
-        position = random.integer(_HEAD_BYTES, len(frame))
+        position = random.integer(_HEADER_BYTES, len(frame))
         frame[position : position + len(lie)] = lie
         return _sized(bytes(frame[_SIZE.size :]))
 
     @staticmethod
     def _random_body(frame: bytearray, random: Random) -> bytes:
-        head = bytes(frame[_SIZE.size : min(len(frame), _HEAD_BYTES + 2 + len("fuzz") + 1)])
-        return _sized(head + random.bytes(random.integer(0, MAX_RANDOM_BYTES)))
+        header = bytes(frame[_SIZE.size : min(len(frame), _HEADER_BYTES + 2 + len("fuzz") + 1)])
+        return _sized(header + random.bytes(random.integer(0, MAX_RANDOM_BYTES)))
 
     def _other_body(self, frame: bytearray, random: Random) -> bytes:
-        """The head of one request before the message of another."""
+        """The header of one request before the message of another."""
         other = self._any(random)
-        return _sized(bytes(frame[_SIZE.size : _HEAD_BYTES]) + bytes(other[_HEAD_BYTES:]))
+        return _sized(bytes(frame[_SIZE.size : _HEADER_BYTES]) + bytes(other[_HEADER_BYTES:]))
 
     @staticmethod
     def _swapped(frame: bytearray, random: Random) -> bytes:
-        """Two parts of the message in each other's place."""
-        cuts = sorted(random.integer(_HEAD_BYTES, len(frame)) for _ in range(3))
+        """Two parts of the message swapped."""
+        cuts = sorted(random.integer(_HEADER_BYTES, len(frame)) for _ in range(3))
         first, second = frame[cuts[0] : cuts[1]], frame[cuts[1] : cuts[2]]
         return _sized(bytes(frame[_SIZE.size : cuts[0]] + second + first + frame[cuts[2] :]))
 
@@ -144,7 +144,7 @@ def _sized(frame: bytes) -> bytes:
 
 
 def _harmless(request: Message) -> Message:
-    """Of requests that are carried out as they are: no more partitions than a disk bears a million times."""
+    """Limits requests that succeed: no more partitions than a disk can hold a million times."""
     if isinstance(request, CreateTopicsRequest):
         for topic in request.topics:
             topic.num_partitions = min(topic.num_partitions, MAX_PARTITIONS)

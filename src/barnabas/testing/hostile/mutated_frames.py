@@ -1,4 +1,4 @@
-"""Requests of every kind, and what becomes of them when somebody meddles with their bytes."""
+"""Requests of every kind with mutated bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _choose(random: Random, options: Sequence[T]) -> T:
 
 
 def sample(message: type[Message], random: Random, version: int, depth: int = 0) -> Message:
-    """A message with something in every field."""
+    """A message with a value in every field."""
     made: Any = message.schema.new()
     for field in message.schema.fields:
         if version not in field.versions:
@@ -75,7 +75,7 @@ def _records(random: Random) -> bytes:
 
 
 def mutated(frame: bytes, random: Random) -> bytes:
-    """The same with one to four changes; its size may be wrong as well, or its end missing."""
+    """The same frame with one to four changes; its size may be wrong too, or its end missing."""
     data = bytearray(frame)
     for _ in range(random.integer(1, 4)):
         position = random.integer(0, len(data) - 1)
@@ -101,7 +101,7 @@ def mutated(frame: bytes, random: Random) -> bytes:
 
 
 def frames(routes: list[Route], seed: int, count: int) -> Iterator[bytes]:
-    """Mutated requests without their sizes; a few are left whole."""
+    """Mutated requests without their sizes; a few are left unchanged."""
     random = SeededRandom(seed)
     whole: list[bytes] = []
     for route in routes:

@@ -1,10 +1,10 @@
-"""Requests that are small for their sender and long work for a broker: the stall attack.
+"""Requests that are small for their sender and much work for a broker: the stall attack.
 
-What lives here: for every API and version that a listener serves, its arrays, each of them filled until the
-request has a given size, with one name again and again, with names that nobody knows, and with names that
-exist.  What may not: sending them (tools/stall.py does, and tests do) and judging what comes of them.
+For every API and version that a listener serves, each array is filled until the request has a given size:
+with one name again and again, with unknown names, and with names that exist.  Sending them belongs in
+tools/stall.py and in tests, as does checking the result.
 
-One small request must not stop a broker: whoever asks at the same time is answered all the while (F2).
+One small request must not stall a broker: other clients get responses all the while (F2).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from barnabas.broker.network.routes import Route
 from barnabas.protocol.frame import write_request
 from barnabas.protocol.schema import Field, Message
 
-# UnregisterBroker would take the broker itself out of service, which is what it is for.
-LEFT_OUT = frozenset({"UnregisterBroker"})
-# What is deleted cannot be asked for a second time.
+# UnregisterBroker would take the broker itself out of service.
+EXCLUDED = frozenset({"UnregisterBroker"})
+# A deleted topic or group cannot be deleted a second time.
 NOT_EXISTING = frozenset({"DeleteTopics", "DeleteGroups"})
-# Structs that are nested deeper than this do not exist.
+# Structs are not nested deeper than this.
 MAX_DEPTH = 5
 UNKNOWN_PREFIX = "u"
 
-# Values that make a request long work, not just long; what is not named here is zero, empty or false.
+# Values that make a request much work, not just long; all other fields are zero, empty or false.
 _VALUES: Mapping[str, Any] = {
     "acks": 1,
     "timeout_ms": 1_000,
@@ -51,7 +51,7 @@ _VALUES: Mapping[str, Any] = {
     "mechanism": 1,
     "feature_update": 1,
 }
-# What else is to be tried, by API: a configuration belongs to topics, brokers, loggers, metrics and groups.
+# Variants to try, by API: a configuration belongs to topics, brokers, loggers, metrics and groups.
 _CONFIG_KINDS: Sequence[Mapping[str, Any]] = (
     {"resource_type": 2},
     {"resource_type": 4, "resource_name": "1"},
@@ -72,7 +72,7 @@ _VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "Metadata": ({"topic_id": ZERO_UUID}, {"name": None}),
     "DeleteTopics": ({"topic_id": ZERO_UUID}, {"name": None}),
 }
-# A topic is named by its name or by its id, which only newer versions have.
+# A topic is identified by its name or by its id, which only newer versions have.
 _BY_ID: Mapping[str, int] = {"Metadata": 12, "DeleteTopics": 6}
 _INDEXES = frozenset({"partition", "partition_index", "partition_id", "partitions", "partition_indexes"})
 
@@ -87,7 +87,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Existing:
-    """What the broker under attack has: topics, and groups and transactional ids of the same names."""
+    """Existing resources of the attacked broker: topics, and groups and transactional ids of the same
+    names."""
 
     names: Sequence[str] = ("alpha",)
     ids: Sequence[Uuid] = (Uuid(bytes(15) + b"\7"),)
@@ -96,7 +97,7 @@ class Existing:
 
 @dataclass(frozen=True)
 class StallAttack:
-    """One request: which array of which API is filled, with what and how far."""
+    """One request: which array of which API is filled, with what and up to which size."""
 
     route: Route
     version: int
@@ -119,17 +120,17 @@ class StallAttack:
         return _Filler(self, existing).request()
 
     def frame(self, existing: Existing, correlation_id: int = 1) -> bytes:
-        """With the size before it, ready to be sent."""
+        """With its size, ready to be sent."""
         return write_request(self.request(existing), self.version, correlation_id, "stall")
 
 
 def attacks(
     routes: Iterable[Route], sizes: Sequence[int], *, every_version: bool = True
 ) -> Iterator[StallAttack]:
-    """All of them, in the order of the API keys; else only the lowest and the highest version of each API."""
+    """All attacks in order of API key; by default only for the lowest and the highest version of each API."""
     for route in routes:
         name = route.api.name
-        if name in LEFT_OUT:
+        if name in EXCLUDED:
             continue
         versions = range(route.lowest, route.highest + 1)
         for version in versions if every_version else sorted({versions[0], versions[-1]}):
@@ -144,7 +145,7 @@ def attacks(
 
 
 def array_paths(message: type[Message], version: int, depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """Where a message has arrays at this version, nested ones included."""
+    """The paths of a message's arrays at this version, including nested ones."""
     if depth == MAX_DEPTH:
         return
     for known in message.schema.fields:
@@ -158,7 +159,7 @@ def array_paths(message: type[Message], version: int, depth: int = 0) -> Iterato
 
 
 class _Filler:
-    """Fills one array of a request until it has its size."""
+    """Fills one array of a request until the request has its size."""
 
     def __init__(self, attack: StallAttack, existing: Existing) -> None:
         self._attack = attack
@@ -170,7 +171,7 @@ class _Filler:
         small = self._message(self._attack.route.api.request, self._attack.path, 10)
         smaller = self._message(self._attack.route.api.request, self._attack.path, 0)
         base = len(smaller.encode(self._version))
-        # The numbers within names grow; that they are somewhat longer at the end does no harm.
+        # The numbers within names grow; that the later ones are slightly longer does not matter.
         each = max(1, (len(small.encode(self._version)) - base) // 10)
         count = max(1, (self._attack.size - base) // (each + (3 if self._attack.kind is Kind.UNKNOWN else 0)))
         self._number = 0

@@ -2,8 +2,8 @@
 
     python -m barnabas.testing.simulation --seeds 1000
 
-A scenario is a function that takes a `World`, builds nodes in it, runs it and raises when something does
-not hold.  Put it in a module of `scenarios/` with `@scenario`, and the bugs it must find beside it with
+A scenario is a function that takes a `World`, builds nodes in it, runs it and raises when an invariant is
+violated.  Put it in a module of `scenarios/` with `@scenario`, and the bugs it must find beside it with
 `@planted`.
 """
 

@@ -18,14 +18,14 @@ from barnabas.testing.simulation.registry import PLANTED, SCENARIOS, Scenario, l
 from barnabas.testing.simulation.runner import Outcome, hunt_bug, play, replay_command
 
 DEFAULT_SEEDS = 100
-# Progress is told so often, if a scenario runs that long.
+# Interval of progress reports.
 PROGRESS_NS = 2_000_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if nothing was found, 1 if something was, 2 for wrong arguments."""
+    """0 if all seeds pass, 1 if one fails, 2 for wrong arguments."""
     options = _parser().parse_args(arguments)
-    # What the code under test logs about planted faults is not news.
+    # Log messages of the code under test about injected faults are expected.
     logging.getLogger("barnabas").addHandler(logging.NullHandler())
     load_all()
     if options.list:
@@ -49,8 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
     parser.add_argument("--scenario", action="append", default=[], help="only this one (may be repeated)")
     parser.add_argument("--seed", type=int, help="one seed only, with its whole trace")
-    parser.add_argument("--planted", action="store_true", help="plant every known bug and want it found")
-    parser.add_argument("--list", action="store_true", help="name the scenarios and planted bugs")
+    parser.add_argument(
+        "--planted", action="store_true", help="plant every known bug and require it to be found"
+    )
+    parser.add_argument("--list", action="store_true", help="list the scenarios and planted bugs")
     return parser
 
 
@@ -66,7 +68,7 @@ def _list() -> int:
 def _run(scenario: Scenario, seeds: range) -> int:
     """All seeds of one scenario, up to the first that fails."""
     clock = SystemClock()
-    started_ns = told_ns = clock.monotonic_ns()
+    started_ns = reported_ns = clock.monotonic_ns()
     events = 0
     for seed in seeds:
         outcome = play(scenario, seed)
@@ -74,8 +76,8 @@ def _run(scenario: Scenario, seeds: range) -> int:
         if outcome.error is not None:
             _report(outcome)
             return 1
-        if clock.monotonic_ns() - told_ns > PROGRESS_NS:
-            told_ns = clock.monotonic_ns()
+        if clock.monotonic_ns() - reported_ns > PROGRESS_NS:
+            reported_ns = clock.monotonic_ns()
             _say(f"{scenario.name}: {seed - seeds.start + 1} of {len(seeds)} seeds, {events} events")
     elapsed_s = (clock.monotonic_ns() - started_ns) / NS_PER_S
     _say(f"{scenario.name}: {len(seeds)} seeds passed, {events} events, {elapsed_s:.1f} s")

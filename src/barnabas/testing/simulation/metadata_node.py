@@ -1,6 +1,6 @@
-"""A node of the simulated world that keeps metadata: its folder, formatted, and the requests of its broker.
+"""A node of the simulated world that stores metadata: its formatted folder, and the requests of its broker.
 
-What the scenarios and tests of the metadata side share; no scenario itself.
+Shared by the scenarios and tests of the metadata side; not a scenario itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def configuration(
 
 
 def format_folder(disk: Disk, log_dir: str = DATA, *, release: str = "4.1", dynamic: bool = False) -> None:
-    """What `storage format` leaves behind, with ids that are the same every time."""
+    """The result of `storage format`, with the same ids every time."""
     version, levels = choose_levels(
         {}, metadata_version_named(release), dynamic_quorum=dynamic, unstable=False
     )
@@ -95,7 +95,7 @@ def make_metadata(
 def registration(
     incarnation: int = 1, *, broker_id: int = NODE_ID, previous_epoch: int = -1, rack: str | None = None
 ) -> BrokerRegistrationRequest:
-    """A broker's first word; another incarnation is another life of it."""
+    """A broker's registration; each restart has another incarnation id."""
     directory = DIRECTORY_ID if broker_id == NODE_ID else Uuid.from_words(broker_id, 4711)
     return BrokerRegistrationRequest(
         broker_id=broker_id,
@@ -142,7 +142,7 @@ def creation(
     configs: dict[str, str] | None = None,
     validate_only: bool = False,
 ) -> CreateTopicsRequest:
-    """Topics, all alike."""
+    """A request to create topics with the same settings."""
     topics = [
         CreateTopicsRequest.CreatableTopic(
             name=name,

@@ -1,7 +1,6 @@
-"""The nemesis: strikes a simulated world with faults at random moments, and can be told to stop.
+"""The nemesis: injects faults into a simulated world at random moments, and can be stopped.
 
-What lives here: which faults come when.  What may not: what they do (the world knows) and what must hold in
-spite of them (a scenario's business).
+Contains the schedule of faults.  Their effects belong in the world, and the invariants in a scenario.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ class Strike(Enum):
 
     POWER_LOSS = "a node loses power now"
     POWER_LOSS_IN_OPERATION = "a node loses power in one of its next operations on the disk"
-    KILL = "a process ends; what it wrote stays"
-    PARTITION = "the nodes fall apart into two groups"
-    ONE_WAY_LOSS = "a node is heard by another but does not hear it"
+    KILL = "a process ends; its writes stay"
+    PARTITION = "the nodes are partitioned into two groups"
+    ONE_WAY_LOSS = "a node reaches another but gets nothing back"
     CUT = "the streams between two nodes break"
     CLOCK_JUMP = "a wall clock is set"
     CLOCK_DRIFT = "a clock runs fast or slow"
     SLOW_DISK = "a disk is slow"
     FAILED_WRITE = "a write finds the disk full"
-    FAILED_SYNC = "a sync fails, and the system forgets what it could not write"
+    FAILED_SYNC = "a sync fails, and the system drops the data that it could not write"
 
 
 ALL_STRIKES = frozenset(Strike)
 
 
 class Nemesis:
-    """Strikes until `stop`, then repairs everything.
+    """Injects faults until `stop`, then repairs everything.
 
-    Each seed draws which kinds it uses, and how often (swarm testing): a world in which everything goes
-    wrong all the time never gets far enough to show some bugs.
+    Each seed draws which kinds it uses, and how often (swarm testing): a world in which everything fails all
+    the time never gets far enough to show some bugs.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Nemesis:
             self._later(partial(self._look_after, node))
 
     def stop(self) -> None:
-        """All is well from now on: nodes are up, links are whole, disks and clocks behave."""
+        """Repair everything: nodes are up, links are unblocked, disks and clocks work."""
         self._is_active = False
         world = self._world
         world.links.faults = LinkFaults()
@@ -129,7 +128,7 @@ class Nemesis:
         self._world.agenda.after(self._random.integer(1, self._max_down_ns), repair)
 
     def _look_after(self, node: Node) -> None:
-        """Switch a node on again that went down, whatever the reason; and look again later."""
+        """Restart a node that is down, whatever the reason; and check again later."""
         if self._is_active:
             if not node.is_up:
                 node.start()

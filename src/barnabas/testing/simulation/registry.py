@@ -1,4 +1,4 @@
-"""Which scenarios and planted bugs there are.  Both tables are filled when their modules are imported."""
+"""The registry of scenarios and planted bugs.  Both tables are filled when their modules are imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Play = Callable[[World], None]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A name, and what to do with a world."""
+    """A name, and a function that runs in a world."""
 
     name: str
     description: str
@@ -44,7 +44,7 @@ def planted(
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], Iterator[None]]]:
     """Register a generator function, which plants a bug, yields and removes it, as a planted bug.
 
-    `first_seed`: for a bug that few seeds show, one that did, so that the hunt is short.
+    `first_seed`: for a bug that few seeds show, one that did, so that the search is short.
     """
 
     def register(plant: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:

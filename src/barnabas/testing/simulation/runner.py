@@ -1,4 +1,4 @@
-"""Playing scenarios: one seed, many seeds, and the hunt for planted bugs."""
+"""Runs scenarios: one seed, many seeds, and the search for planted bugs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.testing.simulation.registry import SCENARIOS, Scenario
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one seed gave."""
+    """The result of one seed."""
 
     scenario: str
     seed: int
@@ -23,7 +23,7 @@ class Outcome:
 
 
 def play(scenario: Scenario, seed: int, *, keep_trace: bool = False) -> Outcome:
-    """Run a scenario with a seed; what it raises is part of the outcome."""
+    """Run a scenario with a seed; an exception is part of the outcome."""
     world = World(seed, keep_trace=keep_trace)
     error: Exception | None = None
     try:
@@ -36,7 +36,7 @@ def play(scenario: Scenario, seed: int, *, keep_trace: bool = False) -> Outcome:
 
 
 def play_or_raise(scenario: Scenario, seed: int) -> Outcome:
-    """As `play`; raises what the scenario found."""
+    """Like `play`; raises the scenario's exception."""
     outcome = play(scenario, seed)
     if outcome.error is not None:
         raise outcome.error
@@ -44,7 +44,7 @@ def play_or_raise(scenario: Scenario, seed: int) -> Outcome:
 
 
 def hunt_bug(bug: PlantedBug, first_seed: int = 0) -> Caught:
-    """Find a planted bug by its scenario; HuntError if that fails."""
+    """Find a planted bug with its scenario; HuntError if that fails."""
     scenario = SCENARIOS.get(bug.scenario)
     if scenario is None:
         raise ValueError(
@@ -54,5 +54,5 @@ def hunt_bug(bug: PlantedBug, first_seed: int = 0) -> Caught:
 
 
 def replay_command(outcome: Outcome) -> str:
-    """How to see this seed again."""
+    """The command that reproduces this seed."""
     return f"python -m barnabas.testing.simulation --scenario {outcome.scenario} --seed {outcome.seed}"

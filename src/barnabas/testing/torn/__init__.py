@@ -1,1 +1,1 @@
-"""Torn files: damage, and what must be left after it."""
+"""Torn files: damage, and what must remain after it."""

@@ -1,15 +1,16 @@
-"""What must be left of a log whose files were damaged.
+"""What must remain of a log whose files were damaged.
 
-What lives here: the comparison of an opened log with what its folder held while it was whole.  What may not:
-doing the damage, and opening the folder (torn.py).
+Contains the comparison of an opened log with the content of its folder before the damage.  Damaging belongs
+in damage.py, opening the folder in torn.py.
 
-  - A batch that is read has a right CRC and was written as such.  Its offset and its leader epoch lie outside
-    of the CRC: where these were hit and still fit their neighbours, nobody can tell.
-  - Every batch before the first damaged one is read.  If no `.log` was hit, every batch is.
-  - After a clean stop, and below the recovery point, a log is not read at start: other segments than the
-    damaged one keep all they have, and a reader that comes upon a damaged batch is refused it.
-  - What lies above the recovery point is read after a crash: there is nothing left to be refused.
-  - Offsets and times are found where they are, whatever the indexes say.
+  - A batch that is read has a valid CRC and was written as such.  Its offset and its leader epoch are not
+    covered by the CRC: damage to these that still fits their neighbours cannot be detected.
+  - Every batch before the first damaged one is read.  If no `.log` was damaged, every batch is.
+  - After a clean shutdown, and below the recovery point, a log is not read at startup: other segments than
+  the
+    damaged one keep all their batches, and a reader that reaches a damaged batch gets an error.
+  - Everything above the recovery point is read after a crash: readers get no errors there.
+  - Offsets and timestamps are found where they are, whatever the indexes say.
 """
 
 from __future__ import annotations
@@ -37,35 +38,36 @@ from barnabas.testing.torn.damage import Wound
 from barnabas.testing.torn.folders import LATE, TABLE, Content, producers_of
 
 READ_BYTES = 1 << 20
-# Offsets and times that are looked up in one log.
+# Offsets and timestamps that are looked up in one log.
 LOOKUPS = 6
 UNCHECKED_OFFSET = slice(0, 8)
 UNCHECKED_EPOCH = slice(12, 16)
-# Files of a whole directory that say whether and from where on its logs are read at start.
+# Files of a whole directory that decide whether and from where its logs are read at startup.
 START_FILES = frozenset((CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_CHECKPOINT))
 
 
 class TornFault(AssertionError):
-    """Storage did with a damaged folder what it must not do."""
+    """Storage handled a damaged folder in a wrong way."""
 
 
 @dataclass(slots=True)
 class Served:
-    """What readers get from a log: batches, and offsets at which they are refused one."""
+    """What readers get from a log: batches, and offsets at which they get an error."""
 
     batches: list[bytes] = field(default_factory=list)
     refusals: list[tuple[int, str]] = field(default_factory=list)
 
 
 def served(log: Log, known_offsets: Sequence[int]) -> Served:
-    """Read all of a log; after a refusal go on at the next offset that began a batch while it was whole."""
-    found = Served()
+    """Read all of a log; after an error continue at the next offset at which a batch began before the
+    damage."""
+    reads = Served()
     offset, last_offset = log.log_start_offset, -1
     while offset < log.end_offset:
         try:
             result = log.read(offset, READ_BYTES, upper_bound=log.end_offset)
         except CorruptBatch as error:
-            found.refusals.append((offset, str(error)))
+            reads.refusals.append((offset, str(error)))
             offset = next((known for known in known_offsets if known > offset), log.end_offset)
             continue
         if result.slice is None:
@@ -76,20 +78,20 @@ def served(log: Log, known_offsets: Sequence[int]) -> Served:
                 raise TornFault(f"{log.name}: the batch at {base_offset} was read with a wrong CRC")
             if base_offset <= last_offset:
                 raise TornFault(f"{log.name}: offset {base_offset} was read after {last_offset}")
-            found.batches.append(batch)
+            reads.batches.append(batch)
             last_offset = last
         if offset > last_offset:
-            raise TornFault(f"{log.name}: asked for {offset}, the batches read end at {last_offset}")
+            raise TornFault(f"{log.name}: read from {offset}, but the batches end at {last_offset}")
         offset = last_offset + 1
-    return found
+    return reads
 
 
-# Most rounds read most batches as they were: each is taken apart only once.
+# Most rounds read most batches unchanged: each is parsed only once.
 
 
 @lru_cache(maxsize=1024)
 def parsed(data: bytes) -> list[tuple[bytes, bool]]:
-    """The batches of a slice, and whether their CRCs are right."""
+    """The batches of a slice, and whether their CRCs are valid."""
     return [(batch.copy(), batch.crc_ok()) for batch in batches(data)]
 
 
@@ -102,18 +104,18 @@ def offsets_of(batch: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def times_of(batch: bytes) -> tuple[tuple[int, int], ...]:
-    """(offset, time) of each record."""
+    """(offset, timestamp) of each record."""
     return tuple((record.offset, record.timestamp) for record in BatchView(batch).records())
 
 
-def committed_values(log: Log, found: Served) -> dict[bytes, bytes | None]:
+def committed_values(log: Log, result: Served) -> dict[bytes, bytes | None]:
     """The last committed value of each key, as far as readers get it."""
     aborted = log.aborted_transactions(log.log_start_offset, log.end_offset)
     values: dict[bytes, bytes | None] = {}
-    for batch in map(BatchView, found.batches):
+    for batch in map(BatchView, result.batches):
         if batch.is_control or any(
-            batch.producer_id == one.producer_id and one.first_offset <= batch.base_offset <= one.last_offset
-            for one in aborted
+            batch.producer_id == txn.producer_id and txn.first_offset <= batch.base_offset <= txn.last_offset
+            for txn in aborted
         ):
             continue
         values.update((record.key, record.value) for record in batch.records() if record.key is not None)
@@ -122,14 +124,14 @@ def committed_values(log: Log, found: Served) -> dict[bytes, bytes | None]:
 
 @lru_cache(maxsize=4096)
 def without_place(batch: bytes) -> bytes:
-    """The batch as far as its length and its CRC vouch for it."""
+    """The part of the batch that its length and its CRC cover."""
     plain = bytearray(batch)
     plain[UNCHECKED_OFFSET], plain[UNCHECKED_EPOCH] = bytes(8), bytes(4)
     return bytes(plain)
 
 
-class Judge:
-    """Judges one log of a damaged folder."""
+class LogChecker:
+    """Checks one log of a damaged folder."""
 
     def __init__(self, content: Content, wounds: Sequence[Wound], *, clean: bool) -> None:
         self.content = content
@@ -148,7 +150,7 @@ class Judge:
         return {wound.kind for wound in self.wounds}
 
     def check(self, log: Log, random: Random) -> Served:
-        """All that must hold of a log that was just opened; what its readers get."""
+        """Checks everything of a log that was just opened; returns what its readers get."""
         found = served(log, self.known_offsets)
         self._check_ends(log)
         if self.hit:
@@ -170,8 +172,8 @@ class Judge:
         starts = {content.log_start_offset}
         if self.log_starts:
             first = next(iter(content.segments))
-            told = _log_start(self.log_starts[0], content.partition)
-            starts = {first if told is None or not first <= told <= content.end_offset else told}
+            stored = _log_start(self.log_starts[0], content.partition)
+            starts = {first if stored is None or not first <= stored <= content.end_offset else stored}
         if log.log_start_offset not in starts:
             raise self._fault(f"starts at {log.log_start_offset}, not at {starts}")
 
@@ -180,7 +182,7 @@ class Judge:
     def _check_whole(self, log: Log, found: Served) -> None:
         """No batch was damaged: all are read."""
         if found.refusals:
-            raise self._fault(f"its log is whole, but readers are refused: {found.refusals}")
+            raise self._fault(f"its log is undamaged, but readers get errors: {found.refusals}")
         expected = [data for data in self._all() if offsets_of(data)[1] >= log.log_start_offset]
         if found.batches != expected:
             raise self._fault(f"reads {_offsets(found.batches)}, not {_offsets(expected)}")
@@ -190,7 +192,7 @@ class Judge:
         self._check_epochs(log)
 
     def _check_aborted(self, log: Log) -> None:
-        """Of transactions that have records left; nothing vouches for an index of them that was hit."""
+        """Of transactions with remaining records; a damaged index of them cannot be detected."""
         aborted = {entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.end_offset)}
         if any(not 0 <= first <= last < log.end_offset for _, first, last in aborted):
             raise self._fault(f"cannot have aborted {sorted(aborted)}")
@@ -213,24 +215,24 @@ class Judge:
         return (data for _, _, data in self.content.batches())
 
     def _check_damaged(self, log: Log, found: Served) -> None:
-        """Some batches were damaged: none of them is read, and no more is lost than must be."""
+        """Some batches were damaged: none of them is read, and no more is lost than necessary."""
         known = set(self._all())
         if foreign := [data for data in found.batches if data not in known]:
             twins = {without_place(data) for data in known}
             if not all(without_place(data) in twins for data in foreign):
                 raise self._fault(f"reads batches that were never written: {_offsets(foreign)}")
-        wanted = [data for data in self._must_be_there() if self._is_visible(data, log)]
+        expected = [data for data in self._must_be_there() if self._is_visible(data, log)]
         there = set(found.batches)
-        if missing := [data for data in wanted if data not in there]:
-            raise self._fault(f"the batches at {_offsets(missing)} are sound and not read")
+        if missing := [data for data in expected if data not in there]:
+            raise self._fault(f"the batches at {_offsets(missing)} are valid and not read")
         if found.refusals and self._all_was_read_at_start():
-            raise self._fault(f"was recovered, but readers are refused: {found.refusals}")
+            raise self._fault(f"was recovered, but readers get errors: {found.refusals}")
 
     def _is_visible(self, data: bytes, log: Log) -> bool:
         return offsets_of(data)[1] >= max(log.log_start_offset, self.content.log_start_offset)
 
     def _must_be_there(self) -> Iterator[bytes]:
-        """Batches before the first damaged one; and all of later segments if nothing cuts them off."""
+        """Batches before the first damaged one; and all of later segments unless they are truncated too."""
         damaged = False
         for base_offset, rows in self.content.segments.items():
             wound = self.hit.get(base_offset)
@@ -240,7 +242,7 @@ class Judge:
                 continue
             if not damaged:
                 yield from (data for position, data in rows if position + len(data) <= wound.first)
-            # In a compacted log nobody can tell whether what follows its batches was one of them.
+            # In a compacted log it is unknown whether what follows its batches was one of them.
             is_tail = wound.first >= sum(len(data) for _, data in rows) and wound.after is not None
             damaged = damaged or not is_tail or self.content.partition == TABLE
 
@@ -277,7 +279,7 @@ class Judge:
                 raise self._fault(f"offset {offset} is not found in its batch")
 
     def _check_times(self, log: Log, found: Served, random: Random) -> None:
-        """A time leads to the first record that is not earlier."""
+        """A timestamp leads to the first record that is not earlier."""
         records = [row for data in found.batches for row in times_of(data) if row[0] >= log.log_start_offset]
         for data in self._sample(found, random):
             timestamp = BatchView(data).max_timestamp - random.integer(0, 1)
@@ -294,11 +296,12 @@ class Judge:
             raise self._fault(f"time {timestamp} is found at {have}, not at {expected}")
 
     def _may_be_later(self) -> bool:
-        """Where times do not ascend, a lost entry of the time index may hide the first record of a time."""
+        """Where timestamps do not ascend, a lost entry of the time index may hide the first matching
+        record."""
         return self.content.partition == LATE and log_files.TIME_INDEX in self.kinds()
 
-    def _fault(self, what: str) -> TornFault:
-        return TornFault(f"{self.content.partition} {what}")
+    def _fault(self, problem: str) -> TornFault:
+        return TornFault(f"{self.content.partition} {problem}")
 
 
 def _on_a_disk(wound: Wound) -> Disk:
@@ -309,7 +312,7 @@ def _on_a_disk(wound: Wound) -> Disk:
 
 
 def _log_start(wound: Wound, partition: TopicPartition) -> int | None:
-    """What the damaged checkpoint says, as there is nothing to tell it from the truth by."""
+    """The value in the damaged checkpoint, which cannot be told from a true one."""
     try:
         return OffsetCheckpoint(_on_a_disk(wound), "", wound.kind).read().get(partition)
     except DamagedFile:
@@ -317,7 +320,7 @@ def _log_start(wound: Wound, partition: TopicPartition) -> int | None:
 
 
 def _says_epochs(wound: Wound) -> bool:
-    """Whether it is a file of leader epochs, damaged but such that nothing tells it from a true one."""
+    """Whether it is a file of leader epochs whose damage cannot be detected."""
     if wound.kind != log_files.LEADER_EPOCHS:
         return False
     epochs = LeaderEpochs(_on_a_disk(wound), "")
@@ -332,5 +335,5 @@ def _offset(wound: Wound) -> int | None:
     return log_files.offset_in(wound.path.rpartition("/")[2])
 
 
-def _offsets(found: Iterable[bytes]) -> list[int]:
-    return [offsets_of(data)[0] for data in found]
+def _offsets(batches: Iterable[bytes]) -> list[int]:
+    return [offsets_of(data)[0] for data in batches]

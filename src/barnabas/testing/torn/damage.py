@@ -1,7 +1,6 @@
-"""What can happen to the bytes of a file: cut, flipped, zeroed, overwritten, doubled, swapped, gone.
+"""Damage to the bytes of a file: truncated, flipped, zeroed, overwritten, duplicated, swapped, deleted.
 
-What lives here: drawing a file of a data folder and doing something to it.  What may not: what should come of
-it (torn_judge.py).
+Contains drawing a file of a data folder and damaging it.  The expected result belongs in checker.py.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from barnabas.runtime.random import Random
 from barnabas.storage.log import log_files
 from barnabas.storage.log.names import TopicPartition
 
-# The kinds of file in a log's folder that are told by their ending; all others have names of their own.
-ENDINGS = (*log_files.SEGMENT_FILES, log_files.SNAPSHOT)
-# Files on their way out are not read any more.
+# The kinds of file in a log's folder that have a suffix; all others have fixed names.
+SUFFIXES = (*log_files.SEGMENT_FILES, log_files.SNAPSHOT)
+# Files marked for deletion are not read any more.
 NOT_READ = (log_files.DELETED,)
 
 Item = TypeVar("Item")
 
 MAX_BLOCK_BYTES = 600
 MAX_FLIPPED_BITS = 6
-# The largest block that stands at the end of a file when only its last batch is torn.
+# The largest block at the end of a file when only its last batch is torn.
 TAIL_BYTES = 120
 DRAWS = 20
 # How much likelier than others these kinds are.
@@ -32,7 +31,7 @@ WEIGHTS = {log_files.LOG: 8, log_files.OFFSET_INDEX: 2, log_files.TIME_INDEX: 2,
 
 @dataclass(frozen=True, slots=True)
 class Wound:
-    """What was done to one file; `after` is None if it is gone."""
+    """The damage to one file; `after` is None if it was deleted."""
 
     path: str
     kind: str
@@ -42,7 +41,7 @@ class Wound:
 
     @property
     def first(self) -> int:
-        """The first byte that is not what it was."""
+        """The first changed byte."""
         after = self.after or b""
         pairs = enumerate(zip(self.before, after, strict=False))
         return next((at for at, (old, new) in pairs if old != new), min(len(self.before), len(after)))
@@ -51,20 +50,20 @@ class Wound:
         return f"/{partition}/" in self.path
 
     def __str__(self) -> str:
-        size = "gone" if self.after is None else f"{len(self.after)} bytes"
+        size = "deleted" if self.after is None else f"{len(self.after)} bytes"
         return f"{self.path} ({len(self.before)} bytes): {self.action} at {self.first}, now {size}"
 
 
 def kind_of(path: str) -> str:
-    """`.log` and its like, or the file's own name."""
+    """`.log` and other suffixes, or the file's own name."""
     name = path.rpartition("/")[2]
     if log_files.offset_in(name) is not None:
-        return next((ending for ending in ENDINGS if name.endswith(ending)), name)
+        return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), name)
     return name
 
 
 def draw_wound(random: Random, files: Mapping[str, bytes]) -> Wound:
-    """One file, drawn by its kind, and something done to it that shows."""
+    """One file, drawn by its kind, and a damage that changes it."""
     by_kind: dict[str, list[str]] = {}
     for path in files:
         if not path.endswith(NOT_READ):
@@ -128,7 +127,7 @@ def overwrite(random: Random, data: bytes) -> bytes:
 
 
 def garbage(random: Random, data: bytes) -> bytes:
-    """At the end, where a write was under way."""
+    """At the end, where a write was in progress."""
     return data + random.bytes(random.integer(1, MAX_BLOCK_BYTES))
 
 
@@ -143,7 +142,7 @@ def double(random: Random, data: bytes) -> bytes:
 
 
 def swap(random: Random, data: bytes) -> bytes:
-    """Two neighbouring blocks change places."""
+    """Two adjacent blocks are swapped."""
     start, end = _block(random, data)
     middle = random.integer(start, end)
     return data[:start] + data[middle:end] + data[start:middle] + data[end:]

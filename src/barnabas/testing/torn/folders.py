@@ -1,11 +1,11 @@
-"""Data folders to be damaged: small, and with one of everything that storage ever writes.
+"""Data folders to be damaged: small, and with every kind of file that storage writes.
 
-What lives here: writing such a folder with storage itself, and what it holds while it is whole.  What may
-not: damaging it (torn_damage.py) and judging what is left (torn_judge.py).
+Contains writing such a folder with storage itself, and its content before the damage.  Damaging belongs in
+damage.py, checking the result in checker.py.
 
-There are two folders, each once stopped cleanly and once killed.  In the first lie a log with every codec,
-many leaders and a moved start, and one with idempotent and transactional producers; in the second a compacted
-log and one whose records come out of order.
+There are two folders, each once after a clean shutdown and once killed.  The first contains a log with every
+codec, many leaders and a moved start, and one with idempotent and transactional producers; the second a
+compacted log and one with records out of order.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ ORDERS, PAYMENTS, TABLE, LATE = (TopicPartition(topic, 0) for topic in OPTIONS)
 
 
 class StillClock:
-    """A clock that nobody moves: all that happens in a round happens at once."""
+    """A clock that stands still: everything in a round happens at the same time."""
 
     def wall_ms(self) -> int:
         return START_MS
@@ -80,7 +80,7 @@ class StillClock:
 
 
 def open_manager(disk: SimulatedDisk) -> LogManager:
-    """As a broker opens its only log directory; raises StorageRefused with the one line it would print."""
+    """As a broker opens its only log directory; raises StorageRefused with the line it would print."""
     dirs = LogDirs(disk, (DATA,))
     dirs.open()
     ensemble = MetaPropertiesEnsemble.load(disk, dirs.live)
@@ -103,7 +103,7 @@ def open_manager(disk: SimulatedDisk) -> LogManager:
 
 @dataclass(slots=True)
 class Content:
-    """A log while it is whole."""
+    """A log before the damage."""
 
     partition: TopicPartition
     log_start_offset: int = 0
@@ -113,10 +113,10 @@ class Content:
     segments: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
     # The batches that a reader from the log's start gets.
     visible: list[bytes] = field(default_factory=list)
-    # Aborted transactions (producer id, first offset, last offset): those with records left, and all.
+    # Aborted transactions (producer id, first offset, last offset): those with remaining records, and all.
     aborted: set[tuple[int, int, int]] = field(default_factory=set)
     all_aborted: set[tuple[int, int, int]] = field(default_factory=set)
-    # Producer id -> what a snapshot says of it.
+    # Producer id -> its state in a snapshot.
     producers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     epochs: list[EpochEntry] = field(default_factory=list)
 
@@ -133,7 +133,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """One folder, ready to be damaged as often as one likes."""
+    """One folder, which can be damaged any number of times."""
 
     name: str
     clean: bool
@@ -143,7 +143,7 @@ class DataFolder:
 
 
 def build_folders() -> list[DataFolder]:
-    """All of them; the same in every process."""
+    """All folders; the same in every process."""
     return [
         _build(name, partitions, clean=clean)
         for name, partitions in (("streams", (ORDERS, PAYMENTS)), ("tables", (TABLE, LATE)))
@@ -216,7 +216,7 @@ def _content(log: Log, files: Mapping[str, bytes]) -> Content:
 
 
 def producers_of(log: Log) -> dict[int, tuple[int, ...]]:
-    """What a restart must bring back of each producer: as much as a snapshot holds."""
+    """The state of each producer that a restart must restore: as much as a snapshot contains."""
     return {number: tuple(entry.to_snapshot()) for number, entry in log.producers.entries.items()}
 
 
@@ -291,7 +291,7 @@ def _write_orders(writer: _Writer) -> None:
 
 
 def _write_payments(writer: _Writer) -> None:
-    """Two producers that are idempotent, two in transactions that end in either way; one stays open."""
+    """Two idempotent producers, two in transactions that are committed or aborted; one stays open."""
     for number in range(10):
         writer.put(2, producer_id=1000 + number % 2)
         for producer_id in (2000, 2001):
@@ -305,7 +305,7 @@ def _write_payments(writer: _Writer) -> None:
 
 
 def _write_table(writer: _Writer) -> None:
-    """Few keys many times, tombstones and transactions; compacted once, then written on."""
+    """Few keys many times, tombstones and transactions; compacted once, then appended to."""
     for number in range(36):
         key = b"key-%d" % (number % 5)
         writer.put(producer_id=3000, key=key, value=None if number % 7 == 6 else b"value-%d" % number * 4)
@@ -323,7 +323,7 @@ def _write_table(writer: _Writer) -> None:
 
 
 def _write_late(writer: _Writer) -> None:
-    """Records of earlier times among later ones."""
+    """Records with earlier timestamps among later ones."""
     for number in range(30):
         writer.put(1 + number % 2, back_ms=(number * 7 % 5) * 2500, epoch=number // 20)
         if number == 8:

@@ -1,10 +1,10 @@
-"""What a log must still hold: a model of one partition, and the comparison of a log with it.
+"""A model of one partition, and the comparison of a log with it.
 
-What lives here: what was appended, what a crash may take, and the checks.  What may not: what is done to the
-log (a scenario's business).
+Contains what was appended, what a crash may lose, and the checks.  Operations on the log belong in a
+scenario.
 
-A batch that was flushed survives everything.  A batch that was appended but not flushed survives the end of
-the process, and may survive a power loss.  Nothing else may ever be read from the log.
+A flushed batch survives everything.  A batch that was appended but not flushed survives the end of the
+process, and may survive a power loss.  Nothing else may ever be read from the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READ_BYTES = 1 << 20
 
 
 class LogFault(AssertionError):
-    """The log does not hold what it must, or holds what it must not."""
+    """The log lacks records that it must have, or has records that it must not have."""
 
 
 @dataclass(slots=True)
@@ -30,16 +30,16 @@ class Book:
     """One partition: batches by base offset, in order, with the bytes that were written."""
 
     name: str
-    # Whether its topic is compacted, or was.
+    # Whether its topic is or was compacted.
     compacted: bool = False
-    # Batches before this offset may have been cleaned away.
+    # Batches before this offset may have been removed by the cleaner.
     gaps_end: int = 0
     batches: dict[int, bytes] = field(default_factory=dict)
     # Everything below this was flushed.
     safe_end: int = 0
     # The log may start anywhere up to here: records before it were deleted, or are being deleted.
     latest_start: int = 0
-    # Of an append that was interrupted: it may be there or not.
+    # The batch of an interrupted append: it may be there or not.
     pending: bytes | None = None
 
     @property
@@ -54,7 +54,7 @@ class Book:
             self.batches[batch.base_offset] = batch.copy()
 
     def cut(self, end: int) -> None:
-        """Nothing from this offset on is there any more."""
+        """Everything from this offset on was truncated."""
         for base_offset in [
             base for base, data in self.batches.items() if BatchView(data).last_offset >= end
         ]:
@@ -62,15 +62,15 @@ class Book:
         self.safe_end = min(self.safe_end, end)
 
     def settle(self, log: Log, survived: dict[int, bytes]) -> None:
-        """After a restart was checked: what is there now is what there is."""
+        """After a restart was checked: the model becomes what is there."""
         self.batches = survived
         self.pending = None
         self.cut(log.end_offset)
 
 
 def read_all(log: Log) -> list[BatchView]:
-    """Every batch of the log, as a consumer without a bound would get them; each with a right CRC."""
-    found: list[BatchView] = []
+    """Every batch of the log, as an unlimited consumer would read them; each with a valid CRC."""
+    batches_read: list[BatchView] = []
     offset = log.log_start_offset
     while offset < log.end_offset:
         result = log.read(offset, READ_BYTES, upper_bound=log.end_offset)
@@ -79,11 +79,12 @@ def read_all(log: Log) -> list[BatchView]:
         for batch in _whole_batches(log, result.slice.read()):
             if not batch.crc_ok():
                 raise LogFault(f"{log.name}: the batch at {batch.base_offset} was read with a wrong CRC")
-            if found and batch.base_offset <= found[-1].last_offset:
-                raise LogFault(f"{log.name}: offset {batch.base_offset} comes after {found[-1].last_offset}")
-            found.append(batch)
-        offset = found[-1].next_offset
-    return found
+            if batches_read and batch.base_offset <= batches_read[-1].last_offset:
+                last_offset = batches_read[-1].last_offset
+                raise LogFault(f"{log.name}: offset {batch.base_offset} comes after {last_offset}")
+            batches_read.append(batch)
+        offset = batches_read[-1].next_offset
+    return batches_read
 
 
 def _whole_batches(log: Log, data: bytes) -> Iterator[BatchView]:
@@ -94,7 +95,7 @@ def _whole_batches(log: Log, data: bytes) -> Iterator[BatchView]:
 
 
 def check_log(book: Book, log: Log, *, lost_power: bool) -> None:
-    """Compare a log that was just opened with what it must hold; the book then tells what is there."""
+    """Compare a log that was just opened with the model; the model is updated to what is there."""
     if log.end_offset < book.safe_end:
         raise LogFault(f"{book.name}: flushed up to {book.safe_end}, but the log ends at {log.end_offset}")
     known = dict(book.batches)
@@ -114,7 +115,7 @@ def check_log(book: Book, log: Log, *, lost_power: bool) -> None:
         _check_whole(book, log, known, found)
     book.settle(log, known)
     _check_producers(log, found)
-    # Epochs of deleted records are forgotten; a power loss may bring the records back for a while.
+    # Epochs of deleted records are removed; a power loss may bring the records back for a while.
     _check_epochs(log, [batch for batch in found if batch.base_offset >= book.latest_start])
     _check_lookups(log, found)
 
@@ -132,40 +133,42 @@ def _check_whole(book: Book, log: Log, known: dict[int, bytes], found: list[Batc
     end = found[-1].next_offset if found else max(log.log_start_offset, log.segments[0].base_offset)
     if log.end_offset != end:
         raise LogFault(f"{book.name}: says it ends at {log.end_offset}, its batches end at {end}")
-    # By producer and marker: where one began may be forgotten with records that were deleted.
+    # By producer and marker: the start of a transaction may be lost with deleted records.
     aborted = {
-        (one.producer_id, one.last_offset)
-        for one in log.aborted_transactions(log.log_start_offset, log.end_offset)
-        if _has_data(found, *one[:3])
+        (txn.producer_id, txn.last_offset)
+        for txn in log.aborted_transactions(log.log_start_offset, log.end_offset)
+        if _has_data(found, *txn[:3])
     }
-    wanted = {(one[0], one[2]) for one in _aborted(known, log.end_offset) if _has_data(found, *one)}
-    if aborted != wanted:
-        raise LogFault(f"{book.name}: aborted transactions are {sorted(aborted)}, should be {sorted(wanted)}")
+    expected_aborts = {(txn[0], txn[2]) for txn in _aborted(known, log.end_offset) if _has_data(found, *txn)}
+    if aborted != expected_aborts:
+        raise LogFault(f"{book.name}: aborted are {sorted(aborted)}, should be {sorted(expected_aborts)}")
 
 
 def _check_follows(book: Book, found: list[BatchView]) -> None:
-    """A power loss leaves no hole in what was not cleaned."""
+    """A power loss leaves no gap in the uncleaned part."""
     for before, batch in pairwise(found):
         if batch.base_offset > max(before.next_offset, book.gaps_end):
-            raise LogFault(f"{book.name}: after {before.next_offset} the log goes on at {batch.base_offset}")
+            raise LogFault(
+                f"{book.name}: after {before.next_offset} the log continues at {batch.base_offset}"
+            )
 
 
 def _check_compacted(book: Book, log: Log, known: dict[int, bytes], found: list[BatchView]) -> None:
-    """What is there was appended as it is; and of each key the last committed value is there."""
+    """Every record was appended as it is, and the last committed value of each key is there."""
     appended = {record.offset: record for data in known.values() for record in BatchView(data).records()}
     present = [record for batch in found if not batch.is_control for record in batch.records()]
     for record in present:
         if record != appended.get(record.offset):
             raise LogFault(f"{book.name}: offset {record.offset} reads {record}, never appended as such")
-    wanted = _last_values(_committed(known, log.log_start_offset, log.end_offset))
+    expected_last = _last_values(_committed(known, log.log_start_offset, log.end_offset))
     there = {record.offset for record in present}
-    for key, record in wanted.items():
+    for key, record in expected_last.items():
         if record.value is not None and record.offset not in there:
-            raise LogFault(f"{book.name}: the last value of {key!r}, at {record.offset}, is gone")
+            raise LogFault(f"{book.name}: the last value of {key!r}, at {record.offset}, is lost")
     aborted = {
-        (one.producer_id, offset)
-        for one in log.aborted_transactions(log.log_start_offset, log.end_offset)
-        for offset in range(one.first_offset, one.last_offset + 1)
+        (txn.producer_id, offset)
+        for txn in log.aborted_transactions(log.log_start_offset, log.end_offset)
+        for offset in range(txn.first_offset, txn.last_offset + 1)
     }
     visible = [
         record
@@ -178,7 +181,7 @@ def _check_compacted(book: Book, log: Log, known: dict[int, bytes], found: list[
     first, stop = log.log_start_offset, _first_open(known, log.end_offset)
     decided = [record for record in visible if first <= record.offset < stop]
     values = {key: last.value for key, last in _last_values(decided).items() if last.value is not None}
-    expected = {key: last.value for key, last in wanted.items() if last.value is not None}
+    expected = {key: last.value for key, last in expected_last.items() if last.value is not None}
     if values != expected:
         raise LogFault(f"{book.name}: a reader of committed records ends with {values}, not {expected}")
 
@@ -203,11 +206,11 @@ def _transactions(known: dict[int, bytes], end: int) -> Iterator[tuple[int, int,
 
 
 def _aborted(known: dict[int, bytes], end: int) -> set[tuple[int, int, int]]:
-    return {one[:3] for one in _transactions(known, end) if not one[3]}
+    return {txn[:3] for txn in _transactions(known, end) if not txn[3]}
 
 
 def _has_data(found: list[BatchView], producer_id: int, first: int, last: int) -> bool:
-    """Whether any of a transaction's records are left to be read: if not, it may be forgotten."""
+    """Whether any of a transaction's records remain: if not, it may be forgotten."""
     return any(
         batch.producer_id == producer_id and first <= batch.base_offset <= last and not batch.is_control
         for batch in found
@@ -215,7 +218,7 @@ def _has_data(found: list[BatchView], producer_id: int, first: int, last: int) -
 
 
 def _first_open(known: dict[int, bytes], end: int) -> int:
-    """Where the first transaction begins that has no marker yet."""
+    """Start of the first transaction without a marker."""
     ended = {(producer_id, first) for producer_id, first, _, _ in _transactions(known, end)}
     open_since: dict[int, int] = {}
     for batch in _in_order(known, end):
@@ -248,7 +251,7 @@ def _is_within(batch: BatchView, offset: int, aborted: set[tuple[int, int, int]]
 
 
 def _check_producers(log: Log, found: list[BatchView]) -> None:
-    """The last sequence of each producer is known, so that a resent batch is told from a new one."""
+    """The last sequence of each producer is known, so that a resent batch is recognized."""
     last = {batch.producer_id: batch for batch in found if batch.has_producer_id and not batch.is_control}
     for producer_id, batch in last.items():
         entry = log.producers.entries.get(producer_id)
@@ -265,13 +268,13 @@ def _check_epochs(log: Log, found: list[BatchView]) -> None:
         starts.setdefault(batch.leader_epoch, batch.base_offset)
     ends = [*list(starts.values())[1:], log.end_offset]
     for epoch, end in zip(starts, ends, strict=False):
-        answer = log.end_offset_for_epoch(epoch)
-        if answer.epoch != epoch or not starts[epoch] < answer.end_offset <= end:
-            raise LogFault(f"{log.name}: epoch {epoch} ends at {end}, the leader epochs say {answer}")
+        end_of_epoch = log.end_offset_for_epoch(epoch)
+        if end_of_epoch.epoch != epoch or not starts[epoch] < end_of_epoch.end_offset <= end:
+            raise LogFault(f"{log.name}: epoch {epoch} ends at {end}, the leader epochs say {end_of_epoch}")
 
 
 def _check_lookups(log: Log, found: list[BatchView]) -> None:
-    """Every batch is found by an offset within it, and by its time."""
+    """Every batch is found by an offset within it, and by its timestamp."""
     every = (record for batch in found for record in batch.records())
     visible = [record for record in every if record.offset >= log.log_start_offset]
     for batch in found:
@@ -281,8 +284,8 @@ def _check_lookups(log: Log, found: list[BatchView]) -> None:
         first = next(batches(result.slice.read()), None) if result.slice is not None else None
         if first is None or first.base_offset != batch.base_offset:
             raise LogFault(f"{log.name}: offset {batch.last_offset} is not found in its batch")
-        answer = log.offset_for_time(batch.max_timestamp)
-        later = (one.offset for one in visible if one.timestamp >= batch.max_timestamp)
-        have, expected = None if answer is None else answer.offset, next(later, None)
+        located = log.offset_for_time(batch.max_timestamp)
+        later = (record.offset for record in visible if record.timestamp >= batch.max_timestamp)
+        have, expected = None if located is None else located.offset, next(later, None)
         if have != expected:
             raise LogFault(f"{log.name}: time {batch.max_timestamp} is found at {have}, not at {expected}")

@@ -1,22 +1,22 @@
-"""Damaged files: folders are torn at random, opened as a broker opens them, and what is left is judged.
+"""Damaged files: folders are damaged at random, opened as a broker opens them, and checked.
 
-What lives here: one round, and many.  What may not: what a round's folder holds (torn_folders.py), what is
-done to it (torn_damage.py), and what must be left (torn_judge.py).
+Contains one round, and many.  The content of a folder belongs in folders.py, the damage in damage.py, and the
+expected result in checker.py.
 
-A round is drawn from its seed alone.  It damages one or two files and opens the folder.  Either the start is
-refused with one line that names the place, and nothing was destroyed; or every log is as the judge wants it,
-takes a new batch, and opens again after a clean stop with nothing left to repair.
+A round is determined by its seed alone.  It damages one or two files and opens the folder.  Either startup
+fails with one line that names the file, and nothing was destroyed; or every log is as the checker requires,
+accepts a new batch, and opens again after a clean shutdown with nothing to repair.
 
-A bad CRC is never returned, not even where it is not looked for at start.  After a clean stop a log is not
-read again but for its last batches, as in Apache Kafka, or starting would take the longer the more there is.
-Apache Kafka then sends a batch that went bad as it is, and leaves it to the consumer to notice.  Here
-`Log.read` checks each batch of an earlier life when it is read for the first time (segment_search.py): a
-reader gets all batches before the bad one, is refused that one with CORRUPT_MESSAGE, and can go on behind it.
-What this process has written itself, or read during recovery, was checked then, and goes out unread as ever.
-Times, the cleaner and the replay of producers go through the same check.
+A batch with a bad CRC is never returned, not even where CRCs are not checked at startup.  After a clean
+shutdown only the last batches of a log are read, as in Apache Kafka, or startup time would grow with the
+data.  Apache Kafka then sends a batch that went bad unchanged, and leaves it to the consumer to detect it.
+Here `Log.read` checks each batch from before the restart when it is first read (segment_search.py): a reader
+gets all batches before the bad one, gets CORRUPT_MESSAGE for that one, and can continue after it.  Batches
+that this process has written itself, or read during recovery, were checked then, and are sent unread.
+Timestamp lookups, the cleaner and producer replay use the same check.
 
-What no check can tell: offset and leader epoch of a batch lie outside its CRC, and checkpoints, leader epochs
-and the index of aborted transactions have none; a value in them that is wrong and yet fits is believed.
+Not detectable: offset and leader epoch of a batch are not covered by its CRC, and checkpoints, leader epochs
+and the index of aborted transactions have none; a wrong value that fits is believed.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.disk import SimulatedDisk, SimulatedFile
-from barnabas.storage import segment_indexes
 from barnabas.storage.log import log_files
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.refused import StorageRefused
-from barnabas.testing.torn.checker import Judge, Served, TornFault, committed_values, served
+from barnabas.storage.segment import segment_indexes
+from barnabas.testing.torn.checker import LogChecker, Served, TornFault, committed_values, served
 from barnabas.testing.torn.damage import Wound, draw_wound
 from barnabas.testing.torn.folders import CLEANER_STEPS, DATA, START_MS, TABLE, DataFolder, open_manager
 
-# One in so many rounds damages two files; one in so many is disturbed after the first start.
+# One round in this many damages two files; one in this many is disturbed after the first start.
 TWO_WOUNDS_IN = 4
 DISTURBED_IN = 4
-# No file of these folders is longer, so nothing may be asked for that is.
+# No file of these folders is longer, so no read or truncation may be larger.
 MAX_READ_BYTES = 64 * 1024
-# Far more than any round needs: whoever reads on is caught in a loop.
+# Far more reads than any round needs: reaching it means an endless loop.
 MAX_READS = 50_000
 
 
@@ -59,27 +59,27 @@ class Outcome(StrEnum):
 
 
 class WatchedFile(SimulatedFile):
-    """Sees that nobody asks for more than the files hold, and that everybody comes to an end."""
+    """Checks that no read exceeds the files, and that reading ends."""
 
     __slots__ = ()
 
     def read_at(self, offset: int, length: int) -> bytes:
         if length > MAX_READ_BYTES:
-            raise TornFault(f"{self.path}: {length} bytes are asked for at once")
+            raise TornFault(f"{self.path}: {length} bytes are read at once")
         assert isinstance(self._disk, WatchedDisk)
         self._disk.reads += 1
         if self._disk.reads > MAX_READS:
-            raise TornFault(f"{self.path}: is read and read, and there is no end to it")
+            raise TornFault(f"{self.path}: is read endlessly")
         return super().read_at(offset, length)
 
     def truncate(self, size: int) -> None:
         if size > MAX_READ_BYTES:
-            raise TornFault(f"{self.path}: is to have {size} bytes")
+            raise TornFault(f"{self.path}: is to be set to {size} bytes")
         super().truncate(size)
 
 
 class WatchedDisk(SimulatedDisk):
-    """A simulated disk whose files are watched."""
+    """A simulated disk with watched files."""
 
     reads = 0
 
@@ -90,23 +90,23 @@ class WatchedDisk(SimulatedDisk):
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """What was done in a round and what came of it."""
+    """The damage of a round and its result."""
 
     seed: int
     folder: str
     wounds: Sequence[Wound]
     outcome: Outcome
-    said: Sequence[str] = ()
+    logged: Sequence[str] = ()
 
     @property
     def counts(self) -> list[tuple[str, Outcome]]:
-        """What a summary counts: each kind of file that was damaged, with how it ended."""
+        """The rows of a summary: each kind of file that was damaged, with the outcome."""
         return [(kind, self.outcome) for kind in sorted({wound.kind for wound in self.wounds})]
 
     def __str__(self) -> str:
         lines = [f"round {self.seed}, folder {self.folder}: {self.outcome}"]
         lines += [f"  damage: {wound}" for wound in self.wounds]
-        return "\n".join(lines + [f"  storage said: {line}" for line in self.said])
+        return "\n".join(lines + [f"  storage logged: {line}" for line in self.logged])
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Round:
     seed: int
     folder: DataFolder
     wounds: list[Wound] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
 
     def run(self) -> RoundReport:
         random = SeededRandom(self.seed)
@@ -124,17 +124,17 @@ class Round:
         disk.restore(self.folder.snapshot)
         self._tear(disk, random)
         try:
-            outcome = self._judge(disk, random)
+            outcome = self._check(disk, random)
         except Exception as error:
             raise TornFault(self._complaint(error)) from error
-        return RoundReport(self.seed, self.folder.name, self.wounds, outcome, self.said)
+        return RoundReport(self.seed, self.folder.name, self.wounds, outcome, self.logged)
 
     def _complaint(self, error: Exception) -> str:
         kind = "" if isinstance(error, TornFault) else f"{type(error).__name__}: "
         wounds = "; ".join(map(str, self.wounds))
         return (
             f"{kind}{error}\n  folder: {self.folder.name}\n  damage: {wounds}\n"
-            f"  storage said: {self.said}\n  again: python -m tools.torn --rounds 1 --seed {self.seed}"
+            f"  storage logged: {self.logged}\n  again: python -m tools.torn --rounds 1 --seed {self.seed}"
         )
 
     def _tear(self, disk: SimulatedDisk, random: SeededRandom) -> None:
@@ -145,39 +145,40 @@ class Round:
             self.wounds.append(wound)
             put(disk, wound.path, wound.after)
 
-    def _judge(self, disk: SimulatedDisk, random: SeededRandom) -> Outcome:
-        with listening(self.said):
+    def _check(self, disk: SimulatedDisk, random: SeededRandom) -> Outcome:
+        with listening(self.logged):
             try:
                 manager = open_manager(disk)
             except StorageRefused as refusal:
                 self._check_refusal(disk, refusal)
                 return Outcome.REFUSED
-            judges = {
-                partition: Judge(content, self.wounds, clean=self.folder.clean)
+            checkers = {
+                partition: LogChecker(content, self.wounds, clean=self.folder.clean)
                 for partition, content in self.folder.contents.items()
             }
-            if manager.logs.keys() != judges.keys():
-                raise TornFault(f"the folder has the logs {list(manager.logs)}, not {list(judges)}")
+            if manager.logs.keys() != checkers.keys():
+                raise TornFault(f"the folder has the logs {list(manager.logs)}, not {list(checkers)}")
             found = {
-                partition: judge.check(manager.logs[partition], random) for partition, judge in judges.items()
+                partition: checker.check(manager.logs[partition], random)
+                for partition, checker in checkers.items()
             }
-            manager = self._disturb(disk, manager, judges, found, random)
-            self._append_and_stop(disk, manager, judges, found)
-        self._start_again(disk, judges, found)
-        if any(one.refusals for one in found.values()):
+            manager = self._disturb(disk, manager, checkers, found, random)
+            self._append_and_stop(disk, manager, checkers, found)
+        self._start_again(disk, checkers, found)
+        if any(result.refusals for result in found.values()):
             return Outcome.READER
         whole = all(
             found[partition].batches[:-1] == content.visible
             for partition, content in self.folder.contents.items()
         )
-        return Outcome.UNTOUCHED if whole and not self.said else Outcome.RECOVERED
+        return Outcome.UNTOUCHED if whole and not self.logged else Outcome.RECOVERED
 
     def _check_refusal(self, disk: SimulatedDisk, refusal: StorageRefused) -> None:
-        """One line that names the place; and once the file is put back, everything is there."""
+        """One line that names the file; and once the file is restored, everything is there."""
         line = str(refusal)
         names = [wound.path.rpartition("/")[2] for wound in self.wounds]
         if "\n" in line or not line.isprintable() or not any(name in line for name in names):
-            raise TornFault(f"the refusal does not name a damaged file in one line: {line!r}")
+            raise TornFault(f"the error does not name a damaged file in one line: {line!r}")
         if any(wound.kind == log_files.LOG for wound in self.wounds):
             return
         disk.restart()
@@ -185,34 +186,34 @@ class Round:
             put(disk, wound.path, wound.before)
         manager = open_manager(disk)
         for partition, content in self.folder.contents.items():
-            left = served(manager.logs[partition], ()).batches
-            if left != content.visible:
-                raise TornFault(f"the start was refused, and yet something of {partition} is gone")
+            remaining = served(manager.logs[partition], ()).batches
+            if remaining != content.visible:
+                raise TornFault(f"startup failed, and yet something of {partition} was lost")
 
     def _disturb(
         self,
         disk: SimulatedDisk,
         manager: LogManager,
-        judges: dict[TopicPartition, Judge],
+        checkers: dict[TopicPartition, LogChecker],
         found: dict[TopicPartition, Served],
         random: SeededRandom,
     ) -> LogManager:
-        """Now and then the process is killed again at once, or compacts what there is to compact."""
+        """Sometimes the process is killed again at once, or compacts the log."""
         drawn = random.integer(0, DISTURBED_IN - 1)
         if drawn == 0 and not self.folder.clean:
             disk.restart()
             manager = open_manager(disk)
             for partition, log in manager.logs.items():
-                again = served(log, judges[partition].known_offsets)
+                again = served(log, checkers[partition].known_offsets)
                 if again.batches != found[partition].batches:
                     raise TornFault(f"{partition} is not the same after another crash")
         elif drawn == 1 and TABLE in manager.logs:
             log = manager.logs[TABLE]
             before = committed_values(log, found[TABLE])
             self._compact(manager)
-            found[TABLE] = served(log, judges[TABLE].known_offsets)
+            found[TABLE] = served(log, checkers[TABLE].known_offsets)
             if committed_values(log, found[TABLE]) != before:
-                raise TornFault(f"compaction of {TABLE} changed what its keys stand for")
+                raise TornFault(f"compaction of {TABLE} changed the values of its keys")
         return manager
 
     def _compact(self, manager: LogManager) -> None:
@@ -221,20 +222,20 @@ class Round:
         for _ in range(CLEANER_STEPS):
             manager.cleaner.step()
         if manager.cleaner.uncleanable and not any(wound.is_in(TABLE) for wound in self.wounds):
-            raise TornFault("the cleaner has given up on a log that is whole")
+            raise TornFault("the cleaner has given up on an undamaged log")
 
     def _append_and_stop(
         self,
         disk: SimulatedDisk,
         manager: LogManager,
-        judges: dict[TopicPartition, Judge],
+        checkers: dict[TopicPartition, LogChecker],
         found: dict[TopicPartition, Served],
     ) -> None:
-        """Whatever was lost, the log goes on."""
+        """Whatever was lost, the log accepts new batches."""
         for partition, log in manager.logs.items():
             batch = build([Record(0, START_MS, b"new", b"new")])
             result = log.append_as_leader(batch, (log.epochs.latest_epoch or 0) + 1)
-            judges[partition].known_offsets.append(result.first_offset)
+            checkers[partition].known_offsets.append(result.first_offset)
             found[partition].batches.append(bytes(batch))
         manager.checkpoint_high_watermarks(DATA)
         manager.close()
@@ -243,24 +244,24 @@ class Round:
     def _start_again(
         self,
         disk: SimulatedDisk,
-        judges: dict[TopicPartition, Judge],
+        checkers: dict[TopicPartition, LogChecker],
         found: dict[TopicPartition, Served],
     ) -> None:
-        """After a clean stop all is as it was, and there is nothing left to repair."""
-        said: list[str] = []
-        with listening(said):
+        """After a clean shutdown everything is unchanged, and there is nothing to repair."""
+        logged: list[str] = []
+        with listening(logged):
             manager = open_manager(disk)
-            repairs = [line for line in said if not line.endswith(segment_indexes.BATCHES_ARE_DAMAGED)]
+            repairs = [line for line in logged if not line.endswith(segment_indexes.BATCHES_ARE_DAMAGED)]
             if repairs:
                 raise TornFault(f"the second start had something to repair: {repairs}")
             for partition, log in manager.logs.items():
-                left = served(log, judges[partition].known_offsets)
-                if left.batches != found[partition].batches:
+                remaining = served(log, checkers[partition].known_offsets)
+                if remaining.batches != found[partition].batches:
                     raise TornFault(f"{partition} is not the same after a clean stop")
 
 
 def put(disk: SimulatedDisk, path: str, data: bytes | None) -> None:
-    """Give a file this content, or take it away."""
+    """Set the content of a file, or delete it."""
     disk.remove(path)
     if data is not None:
         file = disk.open(path, create=True)
@@ -269,29 +270,29 @@ def put(disk: SimulatedDisk, path: str, data: bytes | None) -> None:
         file.close()
 
 
-class _Ear(logging.Handler):
-    def __init__(self, said: list[str]) -> None:
+class _Handler(logging.Handler):
+    def __init__(self, logged: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._said = said
+        self._logged = logged
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(record.getMessage())
+        self._logged.append(record.getMessage())
 
 
 @contextmanager
-def listening(said: list[str]) -> Iterator[None]:
-    """Collect the warnings of storage, and keep them from everyone else."""
+def listening(logged: list[str]) -> Iterator[None]:
+    """Collect the warnings of storage, without propagating them."""
     logger = logging.getLogger("barnabas.storage")
-    ear, propagate = _Ear(said), logger.propagate
-    logger.addHandler(ear)
+    handler, propagate = _Handler(logged), logger.propagate
+    logger.addHandler(handler)
     logger.propagate = False
     try:
         yield
     finally:
-        logger.removeHandler(ear)
+        logger.removeHandler(handler)
         logger.propagate = propagate
 
 
 def run_round(seed: int, folders: Sequence[DataFolder]) -> RoundReport:
-    """The round of a seed; TornFault says what went wrong and how to see it again."""
+    """The round of a seed; TornFault says what went wrong and how to reproduce it."""
     return Round(seed, folders[seed % len(folders)]).run()

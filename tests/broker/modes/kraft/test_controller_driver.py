@@ -144,10 +144,10 @@ class Rig:
         return self.driver.controller.image
 
     def send(self, request: Message) -> list[object]:
-        heard: list[object] = []
+        responses: list[object] = []
         answer = self.driver.ask(request, request.schema.versions.highest, "User:test")
-        answer.then(heard.append, heard.append)
-        return heard
+        answer.then(responses.append, responses.append)
+        return responses
 
     def lead_with_a_broker(self) -> int:
         """Leads in epoch 1 with an unfenced broker, all committed; returns the broker's epoch."""
@@ -160,17 +160,17 @@ class Rig:
         return registered.broker_epoch
 
     def _committed(self, request: Message) -> list[object]:
-        heard = self.send(request)
+        responses = self.send(request)
         self.store.commit()
-        return heard
+        return responses
 
     def pass_ms(self, ms: int) -> None:
         self.clock.now_ms += ms
         self.timers.fire_due(self.clock.monotonic_ns())
 
 
-def code_of(heard: Sequence[object]) -> ErrorCode:
-    (error,) = heard
+def code_of(responses: Sequence[object]) -> ErrorCode:
+    (error,) = responses
     assert isinstance(error, KafkaError), error
     return error.code
 
@@ -183,9 +183,9 @@ def test_a_refused_append_changes_nothing() -> None:
     assert code_of(rig.send(creation("t"))) is ErrorCode.NOT_CONTROLLER
     assert rig.image is before
     rig.store.refusal = None
-    heard = rig.send(creation("t"))
+    responses = rig.send(creation("t"))
     rig.store.commit()
-    assert isinstance(heard[0], CreateTopicsResponse)
+    assert isinstance(responses[0], CreateTopicsResponse)
 
 
 def test_records_that_contradict_the_image_never_reach_the_store(
@@ -214,11 +214,11 @@ def test_lost_leadership_reverts_uncommitted_records() -> None:
     rig = Rig()
     rig.lead_with_a_broker()
     committed = rig.image
-    heard = rig.send(creation("t"))
+    responses = rig.send(creation("t"))
     waiting = rig.send(ListPartitionReassignmentsRequest(topics=None))
     assert "t" in rig.image.topic_ids
     rig.store.lose(forget=True)
-    assert code_of(heard) is ErrorCode.NOT_CONTROLLER
+    assert code_of(responses) is ErrorCode.NOT_CONTROLLER
     assert code_of(waiting) is ErrorCode.NOT_CONTROLLER
     assert rig.image is committed
     assert rig.events[-1] == "inactive"
@@ -238,9 +238,9 @@ def test_records_committed_after_lost_leadership_are_applied() -> None:
     """They stayed in the log, and the next leader's first record commits them."""
     rig = Rig()
     rig.lead_with_a_broker()
-    heard = rig.send(creation("t"))
+    responses = rig.send(creation("t"))
     rig.store.lose()
-    assert code_of(heard) is ErrorCode.NOT_CONTROLLER
+    assert code_of(responses) is ErrorCode.NOT_CONTROLLER
     assert "t" not in rig.image.topic_ids
     rig.store.win(2)
     assert "t" in rig.image.topic_ids
@@ -255,9 +255,9 @@ def test_half_of_an_append_is_committed_when_leadership_is_lost() -> None:
     """A non-atomic append is applied batch by batch, and the controller knows how far it got."""
     rig = Rig()
     epoch = rig.lead_with_a_broker()
-    heard = rig.send(creation("t", partitions=6))
+    responses = rig.send(creation("t", partitions=6))
     rig.store.commit()
-    assert len(heard) == 1
+    assert len(responses) == 1
     rig.store.most_records = 3
     rig.send(heartbeat(epoch, rig.store.end_offset, want_fence=True))
     assert sum(len(batch.records) for batch in rig.store.batches[rig.store.committed :]) == 7
@@ -314,9 +314,9 @@ def test_a_deadline_counts_after_a_response_without_one() -> None:
     rig.pass_ms(REQUEST_TIMEOUT_MS)
     assert first.done
     rig.driver.when_committed(lambda: stopped.append("committed"), lambda _: None)
-    heard = rig.send(creation("c"))
+    responses = rig.send(creation("c"))
     rig.pass_ms(REQUEST_TIMEOUT_MS)
-    assert code_of(heard) is ErrorCode.REQUEST_TIMED_OUT
+    assert code_of(responses) is ErrorCode.REQUEST_TIMED_OUT
     assert stopped == []
     rig.store.commit()
     assert stopped == ["committed"]
@@ -344,7 +344,7 @@ def test_replies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = [rig.send(creation(name)) for name in ("a", "b")]
     assert code_of(rig.send(creation("c"))) is ErrorCode.REQUEST_TIMED_OUT
     rig.store.commit()
-    assert [len(heard) for heard in waiting] == [1, 1]
+    assert [len(responses) for responses in waiting] == [1, 1]
 
 
 def test_an_inactive_controller_replays_committed_records() -> None:
@@ -397,12 +397,12 @@ def test_an_exception_of_a_responses_receiver_does_not_affect_the_log(
         raise ZeroDivisionError("planted")
 
     rig.driver.ask(creation("a"), 7, "User:test").then(fault, fault)
-    heard = rig.send(creation("b"))
+    responses = rig.send(creation("b"))
     rig.store.commit()
-    assert isinstance(heard[0], CreateTopicsResponse)
+    assert isinstance(responses[0], CreateTopicsResponse)
     assert "a response of the controller could not be sent" in caplog.text
     waiting = rig.driver.ask(creation("c"), 7, "User:test")
     waiting.then(fault, fault)
-    heard = rig.send(creation("d"))
+    responses = rig.send(creation("d"))
     rig.store.lose()
-    assert code_of(heard) is ErrorCode.NOT_CONTROLLER
+    assert code_of(responses) is ErrorCode.NOT_CONTROLLER

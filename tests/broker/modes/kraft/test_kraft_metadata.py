@@ -79,12 +79,12 @@ def test_a_request_becomes_one_batch_a_delta_and_then_a_reply() -> None:
     assert kraft.image.brokers[1].epoch == epoch
     batches, deltas = len(kraft.log()), len(kraft.deltas)
     seen: list[int] = []
-    heard = kraft.send(creation("t", partitions=3))
-    kraft.metadata.install(Listening("late", lambda delta: seen.append(len(heard))))
-    assert heard == []
+    responses = kraft.send(creation("t", partitions=3))
+    kraft.metadata.install(Listening("late", lambda delta: seen.append(len(responses))))
+    assert responses == []
     assert "t" not in kraft.image.topic_ids
     kraft.run(30)
-    assert isinstance(heard[0], CreateTopicsResponse)
+    assert isinstance(responses[0], CreateTopicsResponse)
     assert seen == [0], "publishers are called before the response is sent"
     assert len(kraft.log()) == batches + 1
     (delta,) = kraft.deltas[deltas:]
@@ -250,9 +250,9 @@ def test_before_and_after_its_time_there_is_no_controller() -> None:
 def test_stopping_waits_for_pending_writes() -> None:
     kraft = KraftWorld()
     kraft.join()
-    heard = kraft.send(creation("t"))
+    responses = kraft.send(creation("t"))
     kraft.stop()
-    assert isinstance(heard[0], CreateTopicsResponse)
+    assert isinstance(responses[0], CreateTopicsResponse)
     kraft.restart()
     assert "t" in kraft.image.topic_ids
 
@@ -260,10 +260,10 @@ def test_stopping_waits_for_pending_writes() -> None:
 def test_a_disk_that_fails_stops_the_controller_loudly() -> None:
     kraft = KraftWorld()
     kraft.join()
-    heard = kraft.send(creation("t"))
+    responses = kraft.send(creation("t"))
     kraft.node.disk.fail(1, errno.EIO, kinds={Kind.SYNC})
     kraft.run(30)
-    (refused,) = heard
+    (refused,) = responses
     assert isinstance(refused, KafkaError)
     assert len(kraft.failures) == 1
     assert "t" not in kraft.image.topic_ids
@@ -410,7 +410,7 @@ def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: p
     """As Apache Kafka's fault handlers do: state and log differ, and continuing would spread the damage."""
     kraft = KraftWorld()
     kraft.join()
-    heard = kraft.send(creation("t"))
+    responses = kraft.send(creation("t"))
 
     def refuse(self: Delta, record: object) -> None:
         raise InconsistentRecordError("planted")
@@ -421,7 +421,7 @@ def test_a_committed_record_that_cannot_be_applied_stops_the_node(monkeypatch: p
     (error,) = kraft.failures
     assert isinstance(error, MetadataLoadError)
     assert "planted" in str(error)
-    (refused,) = heard
+    (refused,) = responses
     assert isinstance(refused, KafkaError)
     assert refused.code is ErrorCode.NOT_CONTROLLER
     assert kraft.metadata.leader_id == -1

@@ -1,4 +1,4 @@
-"""The world's own scenario: it passes, its planted bugs are found."""
+"""The world's own scenario: it passes, and its planted bugs are found."""
 
 from __future__ import annotations
 

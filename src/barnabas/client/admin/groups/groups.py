@@ -96,14 +96,14 @@ class GroupCalls(AdminCalls):
     ) -> GroupListings:
         """List the groups of consumers: classic groups with protocol type "consumer", and those of
         KIP-848."""
-        found = await self.list_groups(
+        listings = await self.list_groups(
             states=states,
             types=types,
             protocol_types=(CONSUMER_PROTOCOL, ""),
             timeout_ms=timeout_ms,
         )
-        kept = tuple(group for group in found.groups if group.type in ("", CLASSIC, CONSUMER))
-        return GroupListings(kept, found.errors)
+        kept = tuple(group for group in listings.groups if group.type in ("", CLASSIC, CONSUMER))
+        return GroupListings(kept, listings.errors)
 
     async def _list_of(
         self, node: Node, request: ListGroupsRequest, timeout_ms: int | None
@@ -130,11 +130,13 @@ class GroupCalls(AdminCalls):
         async def send(
             connection: BrokerConnection, groups: list[str]
         ) -> Mapping[str, GroupDescription | KafkaError]:
-            found = await self._describe_consumer(connection, groups, include_authorized_operations)
-            classic = [key for key, value in found.items() if isinstance(value, GroupIdNotFoundError)]
+            descriptions = await self._describe_consumer(connection, groups, include_authorized_operations)
+            classic = [key for key, value in descriptions.items() if isinstance(value, GroupIdNotFoundError)]
             if classic:
-                found.update(await self._describe_classic(connection, classic, include_authorized_operations))
-            return found
+                descriptions.update(
+                    await self._describe_classic(connection, classic, include_authorized_operations)
+                )
+            return descriptions
 
         return await self._through_coordinators(group_ids, _GROUP, send, timeout_ms, "ConsumerGroupDescribe")
 

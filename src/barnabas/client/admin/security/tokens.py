@@ -73,7 +73,7 @@ class TokenCalls(AdminCalls):
         if owner is not None:
             request.owner_principal_type, request.owner_principal_name = owner.type, owner.name
         response = await self._send_to_controller(
-            request, CreateDelegationTokenResponse, timeout_ms, lambda found: check(found.error_code)
+            request, CreateDelegationTokenResponse, timeout_ms, lambda result: check(result.error_code)
         )
         return DelegationToken(
             response.token_id,
@@ -92,7 +92,7 @@ class TokenCalls(AdminCalls):
         """Extend a token's lifetime; returns its new expiry timestamp."""
         request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
         response = await self._send_to_controller(
-            request, RenewDelegationTokenResponse, timeout_ms, lambda found: check(found.error_code)
+            request, RenewDelegationTokenResponse, timeout_ms, lambda result: check(result.error_code)
         )
         return response.expiry_timestamp_ms
 
@@ -102,7 +102,7 @@ class TokenCalls(AdminCalls):
         """Expire a token now, or after a period; returns its new expiry timestamp."""
         request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
         response = await self._send_to_controller(
-            request, ExpireDelegationTokenResponse, timeout_ms, lambda found: check(found.error_code)
+            request, ExpireDelegationTokenResponse, timeout_ms, lambda result: check(result.error_code)
         )
         return response.expiry_timestamp_ms
 

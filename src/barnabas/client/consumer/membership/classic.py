@@ -226,9 +226,9 @@ class ClassicMembership:
         """Called after a metadata update: topics may have been created, deleted or extended."""
         subscription = self._subscription
         if subscription.mode is Mode.PATTERN:
-            found = matching_topics(self._cluster, subscription, self._requests.excludes_internal)
-            if found != subscription.topics:
-                subscription.change_topics(found)
+            matching = matching_topics(self._cluster, subscription, self._requests.excludes_internal)
+            if matching != subscription.topics:
+                subscription.change_topics(matching)
                 self._wake()
         planned = self._assigned_counts
         if planned is not None and not self._must_join:

@@ -139,9 +139,9 @@ class ConsumerProtocolMembership:
     def _metadata_changed(self) -> None:
         subscription = self._subscription
         if subscription.mode is Mode.PATTERN:
-            found = matching_topics(self._cluster, subscription, self._excludes_internal)
-            if found != subscription.topics:
-                subscription.change_topics(found)
+            matching = matching_topics(self._cluster, subscription, self._excludes_internal)
+            if matching != subscription.topics:
+                subscription.change_topics(matching)
                 self._wake()
 
     # --------------------------------------------------------------------------------------------- heartbeats

@@ -63,10 +63,10 @@ class Commits:
                 member_epoch=committer.generation_or_epoch if committer.is_epoch else NO_EPOCH,
             )
             response = await connection.send(request, OffsetFetchResponse)
-            found = fetched_offsets(response, None if batched else self._group_id)[self._group_id]
-            if isinstance(found, KafkaError):
-                raise found
-            return {partition: found[partition] for partition in found}
+            committed = fetched_offsets(response, None if batched else self._group_id)[self._group_id]
+            if isinstance(committed, KafkaError):
+                raise committed
+            return {partition: committed[partition] for partition in committed}
 
         return await self._until(deadline, "OffsetFetch", attempt)
 

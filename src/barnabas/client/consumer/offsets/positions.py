@@ -135,9 +135,9 @@ class Positions:
         """Set the position of every partition, as far as that is possible now."""
         fresh = [state for state in self._subscription.partitions.values() if state.is_fresh]
         if fresh and self._committed is not None:
-            found = await self._committed([state.topic_partition for state in fresh], deadline)
+            offsets = await self._committed([state.topic_partition for state in fresh], deadline)
             for state in fresh:
-                committed = found.get(state.topic_partition)
+                committed = offsets.get(state.topic_partition)
                 if committed is not None and self._is_current(state) and state.is_fresh:
                     state.seek(committed.offset, committed.leader_epoch)
         for state in fresh:
@@ -157,16 +157,16 @@ class Positions:
 
     async def _reset(self, states: list[PartitionState], deadline: Deadline) -> None:
         times = {state.topic_partition: state.reset_to for state in states if state.reset_to is not None}
-        found = await self.offsets(times, deadline)
+        outcomes = await self.offsets(times, deadline)
         empty = {
             partition: int(OffsetSpec.LATEST)
-            for partition, offset in found.values_by_key.items()
+            for partition, offset in outcomes.values_by_key.items()
             if offset.offset < 0
         }
         # No record is that new: start at the end.
-        ends = await self.offsets(empty, deadline) if empty else found
+        ends = await self.offsets(empty, deadline) if empty else outcomes
         for state in states:
-            listed = ends if state.topic_partition in empty else found
+            listed = ends if state.topic_partition in empty else outcomes
             error = listed.error_of(state.topic_partition)
             if error is not None:
                 if not isinstance(error, RetriableError):
@@ -192,32 +192,32 @@ class Positions:
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
     ) -> dict[TopicPartition, int]:
         """Return the earliest or latest offsets of partitions."""
-        found = await self.offsets({partition: int(spec) for partition in partitions}, deadline)
-        return {partition: found[partition].offset for partition in found}
+        outcomes = await self.offsets({partition: int(spec) for partition in partitions}, deadline)
+        return {partition: outcomes[partition].offset for partition in outcomes}
 
     async def by_time(
         self, times: Mapping[TopicPartition, int], deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after a timestamp; None if there is none."""
-        found = await self.offsets(times, deadline)
+        outcomes = await self.offsets(times, deadline)
         return {
             partition: OffsetAndTimestamp(listed.offset, listed.timestamp, listed.leader_epoch)
             if listed.offset >= 0
             else None
-            for partition, listed in ((partition, found[partition]) for partition in found)
+            for partition, listed in ((partition, outcomes[partition]) for partition in outcomes)
         }
 
     # -------------------------------------------------------------------------------------- after an election
 
     def unchecked(self) -> list[PartitionState]:
         """Return partitions whose leader changed since their position was last validated (KIP-320)."""
-        found = []
+        states = []
         for state in self._subscription.partitions.values():
             if state.has_position and state.offset_epoch != NO_EPOCH:
                 leader = self._cluster.metadata.leader_of(state.topic_partition)
                 if leader is not None and leader.leader_epoch > state.checked_epoch:
-                    found.append(state)
-        return found
+                    states.append(state)
+        return states
 
     async def check(self, states: list[PartitionState], deadline: Deadline) -> None:
         """Detect truncation: an elected leader may have had a shorter log than our position."""
@@ -242,9 +242,9 @@ class Positions:
             for state in states
             if (leader := self._cluster.metadata.leader_of(state.topic_partition)) is not None
         }
-        found = await self._lookup.send_to_leaders(epochs, send, deadline.left_ms, "OffsetForLeaderEpoch")
+        outcomes = await self._lookup.send_to_leaders(epochs, send, deadline.left_ms, "OffsetForLeaderEpoch")
         for state in states:
-            error = found.error_of(state.topic_partition)
+            error = outcomes.error_of(state.topic_partition)
             if error is not None:
                 if not isinstance(error, RetriableError):
                     raise error
@@ -253,7 +253,7 @@ class Positions:
                 # The user has sought elsewhere: the response is about an outdated position.
                 continue
             state.checked_epoch = known.get(state.topic_partition, state.checked_epoch)
-            self._check_truncation(state, found[state.topic_partition])
+            self._check_truncation(state, outcomes[state.topic_partition])
 
     def _epoch_request(
         self, requested: list[TopicPartition], epochs: Mapping[TopicPartition, int]

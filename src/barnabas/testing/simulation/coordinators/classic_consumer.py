@@ -1,4 +1,4 @@
-"""A classic consumer in the simulated world: it joins, assigns, commits and leaves; no scenario itself."""
+"""A classic consumer in the simulated world: it joins, assigns, commits and leaves; not a scenario itself."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from barnabas.testing.simulation.coordinators.members import (
 )
 
 JOIN_VERSION = 9
-# A client waits for the others as long as they may take, and a little longer.
+# A client waits for the other members as long as they may take, and slightly longer.
 JOIN_TIMEOUT_NS = (REBALANCE_MS + 1_000) * NS_PER_MS
 NO_GENERATION = -1
-# After these a member begins anew without its id.
+# After these errors a member rejoins without its id.
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
@@ -83,7 +83,7 @@ class ClassicConsumer(Client):
         if isinstance(answer, JoinGroupResponse) and code is ErrorCode.NONE:
             self.member_id, self.generation = answer.member_id, answer.generation_id
             if answer.skip_assignment:
-                self._seen = []  # what is assigned was seen by an earlier leader, who may have seen less
+                self._seen = []  # the assignment was made by an earlier leader, which may have seen fewer
             self._sync(answer)
         elif isinstance(answer, JoinGroupResponse) and code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -118,14 +118,14 @@ class ClassicConsumer(Client):
         )
 
     def _assign(self, members: list[JoinGroupResponse.Member]) -> list[SyncGroupRequest.Assignment]:
-        """Deal out each topic among those who subscribe to it."""
+        """Distribute the partitions of each topic over its subscribers."""
         dealt: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
-        wanted: dict[str, list[str]] = {}
+        subscribers: dict[str, list[str]] = {}
         for member in members:
             subscription, _ = read_versioned(ConsumerProtocolSubscription, member.metadata)
             for topic in subscription.topics:
-                wanted.setdefault(topic, []).append(member.member_id)
-        for topic, member_ids in wanted.items():
+                subscribers.setdefault(topic, []).append(member.member_id)
+        for topic, member_ids in subscribers.items():
             for partition in self.scene.partitions(topic):
                 member_id = member_ids[partition % len(member_ids)]
                 dealt[member_id].setdefault(topic, []).append(partition)
@@ -141,8 +141,8 @@ class ClassicConsumer(Client):
         if not isinstance(answer, SyncGroupResponse) or code is not ErrorCode.NONE:
             self._begin_anew(code)
             return
-        found = partitions_of(answer.assignment)
-        self.owned = frozenset((str(topic), partition) for topic, partition in found)
+        assigned = partitions_of(answer.assignment)
+        self.owned = frozenset((str(topic), partition) for topic, partition in assigned)
         self.is_stable = True
         self.after(HEARTBEAT_NS, partial(self._beat, attempt))
 
@@ -153,7 +153,7 @@ class ClassicConsumer(Client):
             self.member_id, self.generation, self.owned = "", NO_GENERATION, frozenset()
         self.after(self.scene.random.integer(1, 2 * BACKOFF_NS), self.join)
 
-    # Living
+    # Heartbeats and work
 
     def _beat(self, attempt: int) -> None:
         if attempt != self._attempt:
@@ -181,14 +181,14 @@ class ClassicConsumer(Client):
             self.after(HEARTBEAT_NS, partial(self._beat, attempt))
 
     def _sees_new_partitions(self) -> bool:
-        """Consumers look at their topics, and ask for a rebalance when these have grown."""
+        """Consumers watch their topics, and trigger a rebalance when these have grown."""
         return self._seen != self._look()
 
     def _look(self) -> list[int]:
         return [len(self.scene.partitions(topic)) for topic in self.topics]
 
     def work(self) -> None:
-        """Commit what it believes to own."""
+        """Commit offsets of the partitions that it believes to own."""
         if self.is_stable and self.owned:
             self.commit(
                 sorted(self.owned),
@@ -203,7 +203,7 @@ class ClassicConsumer(Client):
             self._begin_anew(code)
 
     def leave(self) -> None:
-        """Say so, and go."""
+        """Leave the group and stop."""
         self.scene.world.agenda.note(f"{self!r} leaves")
         member = LeaveGroupRequest.MemberIdentity(
             member_id=self.member_id, group_instance_id=self.instance_id, reason="the test wants it so"
@@ -214,7 +214,7 @@ class ClassicConsumer(Client):
 
 
 def _code(answer: object) -> ErrorCode | None:
-    """None: nothing was heard."""
+    """None: there was no response."""
     if isinstance(answer, KafkaError):
         return answer.code
     code = getattr(answer, "error_code", None)

@@ -1,4 +1,4 @@
-"""A consumer of KIP-848 in the simulated world: heartbeats, gives back, takes; no scenario itself."""
+"""A consumer that uses the consumer protocol (KIP-848) in the simulated world; not a scenario itself."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from barnabas.testing.simulation.coordinators.members import (
 
 HEARTBEAT_VERSION = 1
 MAX_GIVING_BACK_NS = 400 * NS_PER_MS
-# After these it joins anew.  The last: without it the group has become a classic one.
+# After these errors it rejoins.  The last one: without it the group has become a classic one.
 _LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 
 Owned = frozenset[tuple[Uuid, int]]
 
 
-class ModernConsumer(Client):
-    """One member.  What it owns is what it was told, but for what it is still to give back."""
+class ConsumerProtocolConsumer(Client):
+    """One member.  It owns what it was assigned, and what it has yet to revoke."""
 
     def __init__(self, scene: Scene, group_id: str, name: str, topics: Sequence[str]) -> None:
         super().__init__(scene, group_id, name)
@@ -39,7 +39,7 @@ class ModernConsumer(Client):
         self.owned: Owned = frozenset()
         self.is_stable = False
         self._is_leaving = False
-        # What it says of itself is taken for said when an answer has come.
+        # Its full description counts as sent once a response has arrived.
         self._is_introduced = False
         self.after(scene.random.integer(0, 500 * NS_PER_MS), self._beat)
 
@@ -49,21 +49,21 @@ class ModernConsumer(Client):
 
     def _beat(self) -> None:
         joins = self.epoch == 0
-        tells_all = joins or not self._is_introduced
+        sends_all = joins or not self._is_introduced
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=self.epoch,
-            rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
-            subscribed_topic_names=self.topics if tells_all else None,
+            rebalance_timeout_ms=REBALANCE_MS if sends_all else -1,
+            subscribed_topic_names=self.topics if sends_all else None,
             topic_partitions=[] if joins else _rows(self.owned),
         )
         self._ask(request, partial(self._beaten, self.epoch))
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest, then: partial[None]) -> None:
-        """In order: KIP-848 has no remedy for a heartbeat that is heard after a later one.
+        """In order: KIP-848 does not handle a heartbeat that arrives after a later one.
 
-        It may change what the member owns, and nobody hears of it.
+        It may change what the member owns, without the member noticing.
         """
         requester = HeartbeatContext(Caller(self.name, "/127.0.0.1", HEARTBEAT_VERSION), lambda _: True)
         self.call(
@@ -86,9 +86,9 @@ class ModernConsumer(Client):
         self.after(HEARTBEAT_NS, self._beat)
 
     def _reconcile(self, assignment: ConsumerGroupHeartbeatResponse.Assignment) -> None:
-        """Give back what is no longer ours, which takes a while; then take what is new."""
+        """Revoke partitions that are no longer assigned, which takes a while; then take the new ones."""
         target = frozenset(
-            (one.topic_id, index) for one in assignment.topic_partitions for index in one.partitions
+            (topic.topic_id, index) for topic in assignment.topic_partitions for index in topic.partitions
         )
         delay_ns = self.scene.random.integer(0, MAX_GIVING_BACK_NS) if self.owned - target else 0
         self.after(delay_ns, partial(self._reconciled, target, self.epoch))
@@ -100,7 +100,7 @@ class ModernConsumer(Client):
         self._beat()
 
     def work(self) -> None:
-        """Commit what it owns."""
+        """Commit offsets of the partitions it owns."""
         named = [(self.scene.topic_of(topic_id), index) for topic_id, index in self.owned]
         partitions = sorted((topic, index) for topic, index in named if topic is not None)
         if partitions and self.epoch > 0:
@@ -116,7 +116,7 @@ class ModernConsumer(Client):
 
 
 def _ignore(_: object) -> None:
-    """Whoever has left does not listen."""
+    """A member that has left ignores the response."""
 
 
 def _rows(owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:

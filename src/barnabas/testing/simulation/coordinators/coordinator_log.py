@@ -1,10 +1,10 @@
-"""A coordinator's log on several replicas, as its leader sees it; no scenario itself.
+"""A coordinator's log on several replicas, as its leader sees it; not a scenario itself.
 
-What lives here: appending, committing, losing what was not committed, compaction.  What may not: what the
-records say (`coordinator_book`), and who leads (`coordinator_host`).
+Contains appending, committing, losing uncommitted records, and compaction.  The meaning of the records
+belongs in `group_book`, leadership in `shard_host`.
 
-A record is committed when all replicas have it, some time after its append.  When the leader goes, another
-replica goes on with all that was committed and with as much of the rest as it happens to have.
+A record is committed when all replicas have it, some time after its append.  When the leader fails, another
+replica continues with everything that was committed and a random part of the rest.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from barnabas.coordinator.entry import Entry, encode
 from barnabas.coordinator.shard import Machine
 from barnabas.runtime.simulated.world import World
 
-# Entries that fit one batch where they may be spread over several.
-ROOM = 3
+# Entries that fit into one batch where they may be spread over several.
+ENTRIES_PER_BATCH = 3
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(slots=True)
 class Written:
-    """A batch: rows, or the end of a transaction."""
+    """A batch: rows, or a transaction marker."""
 
     base_offset: int
     next_offset: int
@@ -53,7 +53,7 @@ class ReplicatedLog:
         self.name = name
         self.batches: list[Written] = []
         self.end = 0
-        # How likely an append is refused.
+        # The probability that an append fails.
         self.refuses = 0.0
         self.on_commit: Callable[[Written], None] = lambda _: None
         self.on_progress: Callable[[], None] = lambda: None
@@ -61,10 +61,10 @@ class ReplicatedLog:
         self._random = world.random_for(f"log {name}")
         self._max_lag_ns = max_lag_ns
         self._committed = 0
-        self._told = 0
+        self._reported = 0
         self._leader_epoch = 0
 
-    # What a shard asks
+    # The interface of a shard's store
 
     @property
     def high_watermark(self) -> int:
@@ -80,10 +80,10 @@ class ReplicatedLog:
         atomic: bool,
     ) -> tuple[int, int]:
         self._maybe_refuse()
-        taken = entries if atomic else entries[:ROOM]
-        rows = [Row(self.end + index, *encode(entry)) for index, entry in enumerate(taken)]
+        fitting = entries if atomic else entries[:ENTRIES_PER_BATCH]
+        rows = [Row(self.end + index, *encode(entry)) for index, entry in enumerate(fitting)]
         self._add(Written(self.end, self.end + len(rows), rows, producer))
-        return len(taken), self.end
+        return len(fitting), self.end
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
         self._maybe_refuse()
@@ -116,16 +116,16 @@ class ReplicatedLog:
 
     def _commit(self, offset: int) -> None:
         self._committed = max(self._committed, offset)
-        for written in self.batches[self._told :]:
+        for written in self.batches[self._reported :]:
             if written.next_offset > self._committed:
                 break
-            self._told += 1
+            self._reported += 1
             self.on_commit(written)
 
     def change_leader(self, *, compact: bool) -> None:
-        """The next leader has what was committed, and perhaps more."""
+        """The next leader has everything that was committed, and perhaps more."""
         self._leader_epoch += 1
-        uncommitted = len(self.batches) - self._told
+        uncommitted = len(self.batches) - self._reported
         lost = self._random.integer(0, uncommitted) if uncommitted else 0
         if lost:
             self._world.agenda.note(f"{self.name}: {lost} batches were not committed and are lost")
@@ -138,10 +138,10 @@ class ReplicatedLog:
     # Compaction
 
     def _compact(self) -> None:
-        """Keep the last record of each key, where no transaction is open, as the cleaner does."""
+        """Keep the last record of each key, up to the first open transaction, like the cleaner."""
         limit = min([self._committed, *self._open_since().values()])
         aborted = set(self._aborted())
-        cleaned = [one for one in self.batches if one.next_offset <= limit]
+        cleaned = [batch for batch in self.batches if batch.next_offset <= limit]
         last: dict[bytes, int] = {}
         for written in cleaned:
             for row in [] if id(written) in aborted else written.rows:
@@ -157,14 +157,14 @@ class ReplicatedLog:
             ]
 
     def _open_since(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+        starts: dict[int, int] = {}
         for written in self.batches:
             if written.stamp is not None:
                 if written.marker is not None:
-                    found.pop(written.stamp.producer_id, None)
+                    starts.pop(written.stamp.producer_id, None)
                 else:
-                    found.setdefault(written.stamp.producer_id, written.base_offset)
-        return found
+                    starts.setdefault(written.stamp.producer_id, written.base_offset)
+        return starts
 
     def _aborted(self) -> Iterator[int]:
         """Ids of batches whose transaction was aborted."""

@@ -1,11 +1,12 @@
-"""What the log of groups says, kept apart from their coordinator, and what must hold; no scenario itself.
+"""A model of the group coordinator's log, independent of the coordinator, with its invariants; not a
+scenario.
 
-What lives here: a plain reading of the committed records, one after the other, and the checks.  What may not:
-clients, and the code under test but for its codec.
+Contains a simple interpretation of the committed records in order, and the checks.  It uses none of the code
+under test except its codec.
 
-The book hears of a batch when it is committed.  It holds then that generations and epochs only grow, that no
-partition has two owners, and that nobody commits in another's name; and of every answer that it tells nothing
-but what was committed when it was asked for, or since.
+The model receives a batch when it is committed.  It checks that generations and epochs only grow, that no
+partition has two owners, and that no member commits as another; and that every response contains only what
+was committed when it was requested, or later.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Place = tuple[str, str, int]
 
 
 class History(dict[Place, list[tuple[int, V]]]):
-    """Of each place, what held from which position of the log on."""
+    """The values of each place, with the log position from which each holds."""
 
     def __init__(self, before: V) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ class History(dict[Place, list[tuple[int, V]]]):
         self.setdefault(place, []).append((position, value))
 
     def since(self, place: Place, position: int) -> set[V]:
-        """All that held at this position or later."""
+        """All values at this position or later."""
         known = self.get(place, [])
         earlier = [value for at, value in known if at <= position]
         return {value for at, value in known if at > position} | {earlier[-1] if earlier else self._before}
@@ -61,7 +62,7 @@ class History(dict[Place, list[tuple[int, V]]]):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Who has sent a commit."""
+    """The sender of a commit."""
 
     group: str
     member_id: str
@@ -70,7 +71,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Held:
-    """What a member of a consumer group holds, as the log says."""
+    """What a member of a consumer group owns according to the log."""
 
     epoch: int
     partitions: frozenset[Partition]
@@ -86,9 +87,9 @@ class Pending:
 
 @dataclass(slots=True)
 class Group:
-    """One group, as the log says."""
+    """One group, according to the log."""
 
-    # Of a classic group; None if it is none.
+    # Of a classic group; None if it is not one.
     generation: int | None = None
     # Of a consumer group.
     epoch: int | None = None
@@ -96,10 +97,10 @@ class Group:
 
 
 class Book:
-    """The committed records of one shard of groups."""
+    """The committed records of one group coordinator shard."""
 
     def __init__(self) -> None:
-        # Everything before this offset is in the book.
+        # Everything before this offset has been applied.
         self.position = 0
         self.groups: dict[str, Group] = {}
         self.offsets: History[int] = History(NO_OFFSET)
@@ -107,10 +108,10 @@ class Book:
         # Every offset that was ever committed, each of which is sent by one request only.
         self.committed: set[tuple[str, str, int, int]] = set()
         self.sent: dict[int, Sent] = {}
-        # (group, generation) -> partition -> who was told that it owns it.
+        # (group, generation) -> partition -> the member that it was assigned to.
         self._owners: dict[tuple[str, int], dict[Partition, str]] = {}
         self._assigned: dict[tuple[str, int], dict[str, frozenset[Partition]]] = {}
-        # Where in the log the offset of a place stands that counts.
+        # The log position of the effective offset of a place.
         self._counts: dict[Place, int] = {}
         self._pending: dict[int, dict[Place, Pending]] = {}
 
@@ -175,9 +176,9 @@ class Book:
 
     def _end(self, producer_id: int, committed: bool) -> None:
         pending = self._pending.pop(producer_id, {})
-        for place, one in pending.items():
+        for place, offset in pending.items():
             if committed:
-                self._count(place, one.offset, one.position)
+                self._count(place, offset.offset, offset.position)
         self._mark_stable(pending)
 
     def _mark_stable(self, places: Iterable[Place]) -> None:
@@ -186,7 +187,7 @@ class Book:
             self.unstable.put(place, self.position, is_pending)
 
     def _check_sender(self, group_id: str, offset: int) -> None:
-        """A commit counts only while its sender is what it says it is."""
+        """A commit is valid only while its sender has the epoch or generation it claims."""
         sent = self.sent.get(offset)
         if sent is None or sent.generation < 0:
             return
@@ -194,9 +195,9 @@ class Book:
         if group.epoch is not None:
             held = group.members.get(sent.member_id)
             if held is None or held.epoch != sent.generation:
-                raise InvariantError(f"{sent} was taken, and the member's epoch is {held and held.epoch}")
+                raise InvariantError(f"{sent} was accepted, and the member's epoch is {held and held.epoch}")
         elif group.generation is not None and group.generation > sent.generation:
-            raise InvariantError(f"{sent} was taken in generation {group.generation}")
+            raise InvariantError(f"{sent} was accepted in generation {group.generation}")
 
     # Groups
 
@@ -216,9 +217,9 @@ class Book:
         }
 
     def _forget_owners(self, group_id: str) -> None:
-        """A group that is made anew may begin with the first generation again."""
+        """A group that is created again may start with the first generation again."""
         for known in (self._owners, self._assigned):
-            for key in [one for one in known if one[0] == group_id]:
+            for key in [known_key for known_key in known if known_key[0] == group_id]:
                 del known[key]
 
     def _epoch(self, group_id: str, value: ConsumerGroupMetadataValue | None) -> None:
@@ -239,11 +240,11 @@ class Book:
             group.members.pop(member_id, None)
             return
         held = [*value.assigned_partitions, *value.partitions_pending_revocation]
-        partitions = frozenset((one.topic_id, index) for one in held for index in one.partitions)
+        partitions = frozenset((topic.topic_id, index) for topic in held for index in topic.partitions)
         group.members[member_id] = Held(value.member_epoch, partitions)
 
     def _check_owners(self, group_id: str) -> None:
-        """In a consumer group a partition is given away when it was given back, and not before."""
+        """In a consumer group a partition is assigned again only after it was revoked."""
         owners: dict[Partition, str] = {}
         for member_id, held in self.groups[group_id].members.items():
             for partition in held.partitions:
@@ -251,34 +252,35 @@ class Book:
                 if other != member_id:
                     raise InvariantError(f"{group_id}: {partition} is held by {other} and by {member_id}")
 
-    # Answers
+    # Responses
 
     def check_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Somebody was told that these are committed."""
+        """A response said that these offsets are committed."""
         for (topic, partition), offset in offsets.items():
             if (group_id, topic, partition, offset) not in self.committed:
-                raise InvariantError(f"{group_id}: {offset} of {topic}-{partition} was told to be committed")
+                raise InvariantError(f"{group_id}: {offset} of {topic}-{partition} was reported as committed")
 
     def check_fetched(
-        self, group_id: str, told: Mapping[tuple[str, int], int | None], asked_at: int, *, stable: bool
+        self, group_id: str, fetched: Mapping[tuple[str, int], int | None], asked_at: int, *, stable: bool
     ) -> None:
-        """Somebody who asked at this position was told this; None stands for unstable."""
-        for (topic, partition), offset in told.items():
+        """A response to a request sent at this position contained these offsets; None means unstable."""
+        for (topic, partition), offset in fetched.items():
             place = (group_id, topic, partition)
             possible = self.unstable.since(place, asked_at)
             if offset is None or stable:
                 if (offset is None) not in possible:
-                    raise InvariantError(f"{place}: told as {'un' if offset is None else ''}stable")
+                    raise InvariantError(f"{place}: reported as {'un' if offset is None else ''}stable")
                 if offset is None:
                     continue
             allowed = self.offsets.since(place, asked_at)
             if offset not in allowed:
-                raise InvariantError(f"{place}: told was {offset}, committed {sorted(allowed)}")
+                raise InvariantError(f"{place}: {offset} was returned, committed are {sorted(allowed)}")
 
     def check_assigned(
         self, group_id: str, generation: int, member_id: str, who: str, partitions: Iterable[Partition]
     ) -> None:
-        """A classic member was told what it owns in a generation; a static one goes by its name."""
+        """A classic member received its assignment of a generation; a static one is known by its instance
+        id."""
         owned = frozenset(partitions)
         owners = self._owners.setdefault((group_id, generation), {})
         for partition in owned:
@@ -289,15 +291,15 @@ class Book:
                 )
         written = self._assigned.get((group_id, generation))
         if written is not None and written.get(member_id, frozenset()) != owned:
-            raise InvariantError(f"{group_id}: {member_id} was told {owned}, written is {written}")
+            raise InvariantError(f"{group_id}: {member_id} received {owned}, written is {written}")
         group = self.groups.get(group_id, Group())
         if written is None and group.epoch is None:
-            raise InvariantError(f"{group_id}: {member_id} was told {owned} before it was committed")
+            raise InvariantError(f"{group_id}: {member_id} received {owned} before it was committed")
 
 
 def partitions_of(assignment: bytes) -> frozenset[Partition]:
-    """What a classic member's assignment says."""
+    """The partitions of a classic member's assignment."""
     if not assignment:
         return frozenset()
     read, _ = read_versioned(ConsumerProtocolAssignment, assignment)
-    return frozenset((one.topic, index) for one in read.assigned_partitions for index in one.partitions)
+    return frozenset((topic.topic, index) for topic in read.assigned_partitions for index in topic.partitions)

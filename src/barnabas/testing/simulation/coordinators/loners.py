@@ -1,4 +1,5 @@
-"""Committers that are members of no group: loners, and producers in transactions; no scenario itself."""
+"""Committers that are not members of a group: standalone consumers, and transactional producers; not a
+scenario."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Loner(Client):
     def work(self) -> None:
         random = self.scene.random
         known = [(topic, index) for topic in self.topics for index in self.scene.partitions(topic)]
-        chosen = [one for one in known if random.integer(0, 1)]
+        chosen = [partition for partition in known if random.integer(0, 1)]
         if chosen and random.integer(0, 5):
             self.commit(chosen, "", -1)
         elif chosen:
@@ -60,7 +61,7 @@ class TransactionalCommitter(Client):
     def work(self) -> None:
         random = self.scene.random
         known = [(topic, index) for topic in self.topics for index in self.scene.partitions(topic)]
-        chosen = [one for one in known if random.integer(0, 1)]
+        chosen = [partition for partition in known if random.integer(0, 1)]
         if not chosen:
             return
         offsets = {partition: self.scene.new_offset() for partition in chosen}
@@ -93,7 +94,7 @@ class TransactionalCommitter(Client):
             self.after(self.scene.random.integer(0, MAX_OPEN_NS), partial(self._end, committed))
 
     def _end(self, committed: bool) -> None:
-        """The transaction's coordinator tells the partition its end, until it was heard."""
+        """The transaction coordinator sends the marker to the partition until it is accepted."""
         marker = Marker(self._producer_id, 0, 0, committed)
 
         def ended(_: None) -> None:

@@ -1,7 +1,8 @@
-"""Members of groups in the simulated world: classic ones, those of KIP-848, and loners; no scenario itself.
+"""Members of groups in the simulated world: classic ones, those of KIP-848, and standalone consumers; not a
+scenario itself.
 
-What lives here: what clients do, in the order in which real ones do it, and what they make of answers.  What
-may not: faults, and what must hold (`coordinator_book`), but for handing every answer over to be checked.
+Contains what clients do, in the order in which real ones do it, and how they handle responses.  Faults and
+invariants (`group_book`) belong elsewhere; every response is passed on to be checked.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COMMIT_VERSION = 9
 
 
 class Scene:
-    """What all clients of a world share."""
+    """State shared by all clients of a world."""
 
     def __init__(
         self, world: World, cluster: Cluster, host: Host[GroupMachine], wire: Wire, book: Book
@@ -49,7 +50,7 @@ class Scene:
         self._next_offset = 0
 
     def new_offset(self) -> int:
-        """Every commit is of an offset of its own, so that it is known by it."""
+        """Every commit has a unique offset, by which it is identified."""
         self._next_offset += 1
         return self._next_offset
 
@@ -63,14 +64,14 @@ class Scene:
 
 
 class Client:
-    """Someone with a connection to the coordinator, who may be slow and may crash."""
+    """A client with a connection to the coordinator, which may be slow and may crash."""
 
     def __init__(self, scene: Scene, group_id: str, name: str) -> None:
         self.scene = scene
         self.group_id = group_id
         self.name = name
         self.is_alive = True
-        self.commits_told = 0
+        self.commits_confirmed = 0
         self._paused_until_ns = 0
 
     def __repr__(self) -> str:
@@ -82,7 +83,7 @@ class Client:
         self.scene.world.agenda.after(delay_ns, partial(self._act, action))
 
     def _act(self, action: Callable[[], None]) -> None:
-        """Whoever is slow does things later, and whoever has crashed does not do them."""
+        """A slow client acts later, and a crashed one not at all."""
         if not self.is_alive:
             return
         wait_ns = self._paused_until_ns - self.scene.world.now_ns
@@ -110,7 +111,8 @@ class Client:
         *,
         in_order: bool = False,
     ) -> None:
-        """Ask the coordinator; `check` hears the answer as it leaves, and where the book was when asked."""
+        """Send a request to the coordinator; `check` gets the response as it is sent, and the model's
+        position when the request was made."""
 
         def ask() -> Promise[R]:
             asked_at = self.scene.book.position
@@ -131,50 +133,52 @@ class Client:
         then: Callable[[ErrorCode | None], None] = lambda _: None,
         instance_id: str | None = None,
     ) -> None:
-        """Commit a new offset of each; hear what became of it."""
+        """Commit a new offset of each partition; `then` gets the result."""
         offsets = {partition: self.scene.new_offset() for partition in partitions}
         for offset in offsets.values():
             self.scene.book.sent[offset] = Sent(self.group_id, member_id, generation)
         request = commit_request(self.group_id, offsets, member_id, generation, instance_id)
 
         def check(response: OffsetCommitResponse, asked_at: int) -> None:
-            told = {
-                (topic.name, one.partition_index): offsets[topic.name, one.partition_index]
+            committed = {
+                (topic.name, row.partition_index): offsets[topic.name, row.partition_index]
                 for topic in response.topics
-                for one in topic.partitions
-                if not one.error_code
+                for row in topic.partitions
+                if not row.error_code
             }
-            self.scene.book.check_committed(self.group_id, told)
-            self.commits_told += 1
+            self.scene.book.check_committed(self.group_id, committed)
+            self.commits_confirmed += 1
 
-        def heard(answer: OffsetCommitResponse | KafkaError | None) -> None:
+        def received(answer: OffsetCommitResponse | KafkaError | None) -> None:
             then(
                 answer.code if isinstance(answer, KafkaError) else None if answer is None else ErrorCode.NONE
             )
 
         self.call(
-            lambda machine, context: commit(machine.offsets, request, COMMIT_VERSION, context), heard, check
+            lambda machine, context: commit(machine.offsets, request, COMMIT_VERSION, context),
+            received,
+            check,
         )
 
     def fetch(self, topics: list[str] | None, *, stable: bool, member: tuple[str, int] | None = None) -> None:
-        """Look at committed offsets."""
-        asked = None
+        """Fetch committed offsets."""
+        requested = None
         if topics is not None:
-            asked = [
+            requested = [
                 OffsetFetchRequest.Topics(name=topic, partition_indexes=self.scene.partitions(topic))
                 for topic in topics
             ]
-        request = OffsetFetchRequest.Group(group_id=self.group_id, topics=asked)
+        request = OffsetFetchRequest.Group(group_id=self.group_id, topics=requested)
         if member is not None:
             request.member_id, request.member_epoch = member
 
         def check(response: OffsetFetchResponse.Group, asked_at: int) -> None:
-            told = {
-                (topic.name, one.partition_index): None if one.error_code else one.committed_offset
+            fetched = {
+                (topic.name, row.partition_index): None if row.error_code else row.committed_offset
                 for topic in response.topics
-                for one in topic.partitions
+                for row in topic.partitions
             }
-            self.scene.book.check_fetched(self.group_id, told, asked_at, stable=stable)
+            self.scene.book.check_fetched(self.group_id, fetched, asked_at, stable=stable)
 
         self.call(
             lambda machine, _: fetch(machine.offsets, request, require_stable=stable), lambda _: None, check

@@ -1,7 +1,7 @@
-"""Transactional producers in the simulated world: they write, commit, abort and come again; no scenario.
+"""Transactional producers in the simulated world: they write, commit, abort and restart; not a scenario.
 
-What lives here: what such clients do, in both versions of the protocol (before and with transaction.version
-2, KIP-890).  What may not: what must hold of what they wrote.
+Contains what such clients do, in both versions of the protocol (before and with transaction.version 2,
+KIP-890).  Invariants of what they wrote belong in the scenario.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REQUEST_TIMEOUT_NS = 300 * NS_PER_MS
 BACKOFF_NS = 40 * NS_PER_MS
 MAX_TRIES = 25
 GROUP = "sink"
-# A producer that hears one of these has been replaced.
+# A producer that gets one of these errors has been replaced.
 _FENCED = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -51,7 +51,7 @@ _RETRIED = (
 
 
 class Outcome(Enum):
-    """What a producer was told of the end of its transaction."""
+    """The result that a producer got for the end of its transaction."""
 
     UNKNOWN = "unknown"
     COMMITTED = "committed"
@@ -63,23 +63,23 @@ class Attempt:
     """One transaction, as its producer knows it."""
 
     number: int
-    # What it wrote and was told that it is written.
+    # Values that it wrote and that were acknowledged.
     values: dict[TopicPartition, set[bytes]] = field(default_factory=dict)
     offset: int | None = None
-    # Whether it has asked to be committed: if not, it can never be.
+    # Whether it has requested the commit: if not, the transaction can never be committed.
     may_be_committed: bool = False
     outcome: Outcome = Outcome.UNKNOWN
 
 
 class Producers:
-    """What all producers of a world share."""
+    """State shared by all producers of a world."""
 
     def __init__(self, world: World, broker: TransactionsBroker, wire: Wire, *, bumps: bool) -> None:
         self.world = world
         self.broker = broker
         self.wire = wire
         self.random = world.random_for("producers")
-        # Whether clients speak transaction.version 2.
+        # Whether clients use transaction.version 2.
         self.bumps = bumps
         self.attempts: dict[int, Attempt] = {}
 
@@ -90,7 +90,7 @@ class Producers:
 
 
 class Producer:
-    """One life of a transactional producer: it ends when it crashes, is replaced or gives up."""
+    """One incarnation of a transactional producer: it ends when it crashes, is replaced or gives up."""
 
     def __init__(self, scene: Producers, transactional_id: str, name: str) -> None:
         self.scene = scene
@@ -103,7 +103,7 @@ class Producer:
         self._tries = 0
         self._attempt: Attempt | None = None
         self._left: list[Callable[[], None]] = []
-        # A batch whose fate is not known may yet be written: the epoch must grow before the next one.
+        # A batch with an unknown result may yet be written: the epoch must grow before the next one.
         self._is_unsure = False
         self._initialise()
 
@@ -128,7 +128,7 @@ class Producer:
     def _call(
         self, ask: Callable[[], Promise[R]], then: Callable[[R], None], again: Callable[[], None]
     ) -> None:
-        """Ask until there is an answer other than a request to ask again."""
+        """Send the request until there is a response other than a retriable error."""
 
         def heard(answer: R | KafkaError | None) -> None:
             if not self.is_alive:
@@ -151,7 +151,7 @@ class Producer:
     def _try_again(self, again: Callable[[], None]) -> None:
         self._tries += 1
         if self._tries > MAX_TRIES:
-            self.crash()  # whoever has waited so long is started anew by its operator
+            self.crash()  # after so many retries it is restarted by its operator
             return
         self._later(again)
 
@@ -164,7 +164,7 @@ class Producer:
             action()
 
     def _refused(self, code: ErrorCode) -> None:
-        """Something else: the transaction is aborted, or where there is none, the producer gives up."""
+        """Another error: the transaction is aborted, or if there is none, the producer gives up."""
         self.scene.world.agenda.note(f"{self!r} is refused with {code.name}")
         if self._attempt is None or self._attempt.may_be_committed:
             self.crash()
@@ -194,7 +194,7 @@ class Producer:
             return
         random = self.scene.random
         self._attempt = attempt = self.scene.new_attempt()
-        names = [one for one in self.scene.broker.partitions if random.integer(0, 2)]
+        names = [partition for partition in self.scene.broker.partitions if random.integer(0, 2)]
         steps: list[Callable[[], None]] = []
         for name in names:
             steps += [partial(self._produce, attempt, name) for _ in range(random.integer(1, 2))]
@@ -289,7 +289,7 @@ class Producer:
         assert attempt is not None, "a transaction is open"
         is_empty = not attempt.values and attempt.offset is None
         if is_empty and self.scene.bumps and not self._is_unsure:
-            self._begin()  # nothing has begun
+            self._begin()  # nothing was begun
             return
         attempt.may_be_committed = commit
         self._left = []

@@ -1,7 +1,8 @@
-"""A shard in the simulated world: its lives, its timers, and the wire to its clients; no scenario itself.
+"""A shard in the simulated world: its lifecycle, its timers, and the wire to its clients; not a scenario
+itself.
 
-What lives here: a coordinator that comes and goes, and requests that are late, lost or come twice.  What may
-not: what is asked (`coordinator_members`), and what must hold (`coordinator_book`).
+Contains a coordinator that fails over, and requests that are late, lost or duplicated.  The requests belong
+in `members`, the invariants in `group_book`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _NODE = {
 
 @dataclass
 class Cluster:
-    """What all shards of a world look at."""
+    """The metadata that all shards of a world use."""
 
     settings: Settings
     image: Image = EMPTY_IMAGE
@@ -52,7 +53,7 @@ class Cluster:
 
 
 class Faults:
-    """What a check finds while a shard decides: the shard would take it for a failed decision of its own."""
+    """Violations found while a shard decides: the shard would treat them as its own failed decision."""
 
     def __init__(self, world: World, check: Callable[[Written], None]) -> None:
         self._check = check
@@ -61,7 +62,7 @@ class Faults:
 
     @classmethod
     def watch(cls, world: World, check: Callable[[Written], None]) -> Callable[[Written], None]:
-        """The check, put off to the end of the event."""
+        """The check, deferred to the end of the event."""
         return cls(world, check)._note
 
     def _note(self, written: Written) -> None:
@@ -76,7 +77,7 @@ class Faults:
 
 
 class _Listener(logging.Handler):
-    """Hears of errors in decisions that nobody waits for."""
+    """Catches errors in decisions without a waiting request."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info is not None and record.exc_info[1] is not None:
@@ -86,7 +87,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def no_silent_errors() -> Iterator[None]:
-    """An error that a coordinator logs is a fault."""
+    """An error that a coordinator logs is a failure."""
     listener = _Listener(logging.ERROR)
     logger = logging.getLogger("barnabas.coordinator")
     logger.addHandler(listener)
@@ -97,7 +98,7 @@ def no_silent_errors() -> Iterator[None]:
 
 
 class Host(Generic[M]):
-    """One shard, from fail-over to fail-over."""
+    """One shard, across fail-overs."""
 
     def __init__(
         self, world: World, cluster: Cluster, log: ReplicatedLog, make_machine: Callable[[], M]
@@ -123,7 +124,7 @@ class Host(Generic[M]):
         cluster = self._cluster
         return Context(START_WALL_MS + self.now_ms, cluster.image, cluster.settings, self._random)
 
-    # Asking
+    # Requests
 
     def ask(self, decide: Decide[M, R]) -> Promise[R]:
         shard = self.shard
@@ -151,7 +152,7 @@ class Host(Generic[M]):
         if shard is None:
             return
         times = [shard.machine.timers.next_deadline(), shard.next_expiry]
-        due = [one for one in times if one is not None]
+        due = [time for time in times if time is not None]
         if due:
             self._world.agenda.set((self.log.name, "timers"), min(due) * NS_PER_MS, partial(self._due, shard))
 
@@ -161,10 +162,11 @@ class Host(Generic[M]):
             shard.expire(self.now_ms)
             self._after()
 
-    # Lives
+    # Lifecycle
 
     def fail_over(self, *, orderly: bool, compact: bool, down_ns: int) -> None:
-        """Another replica leads: whoever waits is told so if it goes in order, and hears nothing else."""
+        """Another replica becomes leader: pending requests get an error if it is orderly, else no
+        response."""
         shard, self.shard = self.shard, None
         if shard is None:
             return
@@ -184,7 +186,7 @@ class Host(Generic[M]):
         self._after()
 
     def loaded_anew(self) -> M:
-        """A machine that knows no more than the log."""
+        """A machine that is built from the log alone."""
         machine = self._make_machine()
         self.log.load_into(machine)
         return machine
@@ -192,7 +194,7 @@ class Host(Generic[M]):
 
 @dataclass
 class WireFaults:
-    """What happens to requests and answers, as probabilities; and how long they take."""
+    """Faults of requests and responses, as probabilities; and their delays."""
 
     lost: float = 0.0
     twice: float = 0.0
@@ -203,7 +205,7 @@ class WireFaults:
 
 @dataclass
 class Wire:
-    """Between clients and hosts."""
+    """The connection between clients and hosts."""
 
     world: World
     faults: WireFaults = field(default_factory=WireFaults)
@@ -219,15 +221,15 @@ class Wire:
         *,
         in_order: bool = False,
     ) -> None:
-        """Ask, and hear the answer, an error, or None when nothing came in time; once.
+        """Send a request; `then` gets the response, an error, or None after the timeout; once.
 
-        `in_order`: what has not arrived when its sender gives up never does.
+        `in_order`: a request that has not arrived when its sender times out never arrives.
         """
         pending: _Pending[R] = _Pending(then)
         arrive = partial(self._arrive, ask, pending)
         self._send(partial(pending.if_awaited, arrive) if in_order else arrive)
         if not in_order and self._random.fraction() < self.faults.twice:
-            # The client's first connection broke, and what it had sent arrives all the same, perhaps late.
+            # The client's first connection broke, but what it had sent arrives all the same, perhaps late.
             nobody: _Pending[R] = _Pending(lambda _: None)
             self.world.agenda.after(self._late_ns(), partial(self._arrive, ask, nobody))
         self.world.agenda.after(timeout_ns, partial(pending.settle, None))
@@ -251,7 +253,7 @@ class Wire:
 
 
 class _Pending(Generic[R]):
-    """Whoever waits for one answer."""
+    """A client that waits for one response."""
 
     __slots__ = ("_then",)
 

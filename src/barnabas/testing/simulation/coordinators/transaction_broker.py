@@ -1,7 +1,7 @@
-"""A broker's part in transactions in the simulated world: coordinator, partitions, markers; no scenario.
+"""A broker's part in transactions in the simulated world: coordinator, partitions, markers; not a scenario.
 
-What lives here: the broker's own code for transactions (`broker.transactions`, `txn_endings`, `txn_verifier`)
-put on simulated shards and real logs, and its lives.  What may not: producers, and what must hold.
+Contains the broker's own code for transactions (`broker.transactions`) on simulated shards and real logs, and
+its lifecycle.  Producers and invariants belong elsewhere.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ ABORT_EVERY_NS = 150 * NS_PER_MS
 MARKER_TIMEOUT_NS = 700 * NS_PER_MS
 TXN_OFFSETS_VERSION = 5
 READ_BYTES = 1 << 20
-# Indexes of usual size would take longer to make than all the rest.
+# Indexes of the usual size would take longer to create than everything else.
 INDEX_BYTES = 1 << 10
 
 
 class DataPartition:
-    """A partition's real log, which may be away for a while and is opened anew after a kill."""
+    """A partition's real log, which may be offline for a while and is reopened after a kill."""
 
     def __init__(self, world: World, name: TopicPartition) -> None:
         self.name = name
@@ -81,11 +81,11 @@ class DataPartition:
         return log
 
     def kill(self) -> None:
-        """The process ends; what it wrote stays, and is read again."""
+        """The process ends; its writes stay, and are read again."""
         self.log = self._open(is_clean=False)
 
     def append(self, batch: bytearray, verification: object | None) -> None:
-        """KafkaError: it was not taken."""
+        """Raises KafkaError if it was not appended."""
         self._check_here()
         self.log.append_as_leader(batch, 0, verification=verification)  # type: ignore[arg-type]
         self.log.set_high_watermark(self.log.end_offset)
@@ -106,8 +106,8 @@ class DataPartition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def read_committed(self) -> tuple[list[bytes], set[bytes]]:
-        """Values up to the last stable offset: those that a consumer with read_committed sees, and all."""
-        found: list[bytes] = []
+        """Values up to the last stable offset: those that a consumer with read_committed gets, and all."""
+        committed: list[bytes] = []
         stable: set[bytes] = set()
         offset = self.log.log_start_offset
         while offset < self.log.last_stable_offset:
@@ -116,7 +116,7 @@ class DataPartition:
             )
             assert result.slice is not None
             assert result.aborted is not None
-            dropped = sorted((one.first_offset, one.last_offset, one.producer_id) for one in result.aborted)
+            dropped = sorted((txn.first_offset, txn.last_offset, txn.producer_id) for txn in result.aborted)
             for batch in batches(result.slice.read()):
                 offset = batch.next_offset
                 if batch.is_control:
@@ -124,8 +124,8 @@ class DataPartition:
                 values = [record.value or b"" for record in batch.records()]
                 stable.update(values)
                 if not _is_aborted(batch, dropped):
-                    found += values
-        return found, stable
+                    committed += values
+        return committed, stable
 
 
 def _is_aborted(batch: BatchView, dropped: list[tuple[int, int, int]]) -> bool:
@@ -136,7 +136,7 @@ def _is_aborted(batch: BatchView, dropped: list[tuple[int, int, int]]) -> bool:
 
 
 class _Timers:
-    """The loop's timers, on the world's agenda; gone with their process."""
+    """The loop's timers, on the world's agenda; they end with their process."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -157,7 +157,7 @@ class _Timers:
 
 
 class _ProducerIds:
-    """Blocks of ids are no part of this."""
+    """Producer id blocks are not part of this scenario."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -174,7 +174,7 @@ class _Replicas:
 
 @dataclass
 class _BrokerContext:
-    """What the broker's code asks of its broker."""
+    """The broker context that the broker's code uses."""
 
     settings: Settings
     clock: SimulatedClock
@@ -187,7 +187,7 @@ class _BrokerContext:
 
 
 class _OneShard:
-    """`broker.shards.Shards`, where there is one."""
+    """`broker.coordinators.shards.Shards` with a single shard."""
 
     def __init__(self, host: Callable[[], Host[TransactionMachine]]) -> None:
         self._host = host
@@ -205,14 +205,14 @@ class _OneShard:
 
 
 class SimulatedTransactions(Transactions):
-    """The broker's own, but for its shards and its logs."""
+    """The broker's own class, except for its shards and its logs."""
 
     def __init__(self, world: World, cluster: Cluster, life: TransactionsBroker) -> None:
         clock = SimulatedClock(world.agenda)
-        surroundings = _BrokerContext(
+        context = _BrokerContext(
             cluster.settings, clock, world.random_for(f"transactions {world.now_ns}"), cluster
         )
-        self._broker = cast("Broker", surroundings)
+        self._broker = cast("Broker", context)
         self._replicas = cast("ReplicaManager", life.replicas)
         self.timers = _Timers(world)
         self._timers = self.timers
@@ -229,7 +229,7 @@ class SimulatedTransactions(Transactions):
 
 
 class TransactionsBroker:
-    """The transaction coordinator with its driver, the partitions, and the way of markers to them."""
+    """The transaction coordinator with its driver, the partitions, and the delivery of markers to them."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class TransactionsBroker:
         self.replicas = _Replicas()
         self.coordinator_epoch = 0
         self.offsets = OffsetsInTransactions(self)
-        # While the first shard is loaded nothing is known of it yet, and nothing is prepared.
+        # While the first shard is loaded, nothing is known of it yet, and nothing is prepared.
         self.driver = SimulatedTransactions(world, cluster, self)
         self.host = Host(world, cluster, ReplicatedLog(world, "transactions", lag_ns), self._make_machine)
         world.agenda.after(ABORT_EVERY_NS, self._sweep)
@@ -261,7 +261,7 @@ class TransactionsBroker:
         return TransactionMachine(loaded, lambda: driver.marker_sender.drop(0))
 
     def fail_over(self, *, orderly: bool, down_ns: int) -> None:
-        """Another process is the coordinator: what this one had under way is over."""
+        """Another process becomes the coordinator: everything in flight here is dropped."""
         if self.host.shard is None:
             return
         old, self.driver = self.driver, SimulatedTransactions(self.world, self.cluster, self)
@@ -288,7 +288,7 @@ class TransactionsBroker:
     # Produce
 
     def produce(self, write: TransactionalWrite, batch: bytearray) -> Promise[ErrorCode]:
-        """Ask the coordinator unless its answer is known, then append."""
+        """Verify with the coordinator unless its answer is known, then append."""
         answer: Promise[ErrorCode] = Promise()
         (name,) = write.partitions
         partition = self.partitions[name]
@@ -322,9 +322,9 @@ class TransactionsBroker:
 
 
 class OffsetsInTransactions:
-    """TxnOffsetCommit to the one shard of groups, and markers to it.
+    """TxnOffsetCommit to the only shard of groups, and markers to it.
 
-    As a partition's log does it, nothing is taken whose transaction ended after its coordinator was asked.
+    Like a partition's log, it rejects writes whose transaction ended after they were verified.
     """
 
     NAME = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -361,17 +361,17 @@ class OffsetsInTransactions:
         self._asked.pop(marker.producer_id, None)
         answer: Promise[ErrorCode] = Promise()
 
-        def told(code: ErrorCode) -> None:
+        def respond(code: ErrorCode) -> None:
             if not answer.done:
                 answer.set(code)
 
         def refused(error: BaseException) -> None:
             assert isinstance(error, KafkaError), error
-            told(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            respond(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
         self._broker.groups.ask(lambda _, __: Decision((), None, marker=marker)).then(
-            lambda _: told(ErrorCode.NONE), refused
+            lambda _: respond(ErrorCode.NONE), refused
         )
-        # A leader that goes at once does not answer; the connection to it breaks.
-        self._broker.world.agenda.after(MARKER_TIMEOUT_NS, partial(told, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        # A leader that fails does not respond; the connection to it breaks.
+        self._broker.world.agenda.after(MARKER_TIMEOUT_NS, partial(respond, ErrorCode.NOT_LEADER_OR_FOLLOWER))
         return answer

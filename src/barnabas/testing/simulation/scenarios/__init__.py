@@ -1,1 +1,1 @@
-"""One module a scenario, with the bugs it must find.  Every module here is run by `make sim`."""
+"""One module per scenario, with the bugs it must find.  Every module here is run by `make sim`."""

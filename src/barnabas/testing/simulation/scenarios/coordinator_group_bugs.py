@@ -1,7 +1,7 @@
 """Bugs planted in the coordinators, each of which `coordinator-groups` must find.
 
-Each is a mistake that someone has made in such code, or might: told before it is safe, kept after a refusal,
-not fenced, not undone, or forgotten when the log is read again.
+Each is a mistake that is easily made in such code: responding before it is safe, keeping state after a failed
+append, not fencing, not undoing, or not restoring when the log is loaded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GROUPS = "coordinator-groups"
 
 
 class Hasty:
-    """A log whose leader takes what it has for what all have."""
+    """A log whose leader treats its own records as committed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,21 +44,21 @@ class Hasty:
         return 2**63 - 1
 
 
-@planted("groups: answers before the commit", scenario=GROUPS)
+@planted("groups: responds before the commit", scenario=GROUPS)
 def answers_before_commit() -> Iterator[None]:
-    """Replies go when the leader's log has the entries, not when all replicas do."""
+    """Responses are sent when the leader's log has the entries, not when all replicas do."""
     healthy = Shard.__init__
 
-    def init(self: Shard[Any], machine: Any, store: Store, **more: Any) -> None:
-        healthy(self, machine, Hasty(store), **more)
+    def init(self: Shard[Any], machine: Any, store: Store, **options: Any) -> None:
+        healthy(self, machine, Hasty(store), **options)
 
     with patched(Shard, "__init__", init):
         yield
 
 
-@planted("groups: a refused append is applied", scenario=GROUPS)
+@planted("groups: a failed append is applied", scenario=GROUPS)
 def refused_append_is_applied() -> Iterator[None]:
-    """State changes though the log did not take the entries."""
+    """State changes although the log rejected the entries."""
     healthy = Shard._append
 
     def append(self: Shard[Any], decision: Decision[Any], now_ms: int, verification: object | None) -> None:
@@ -75,7 +75,7 @@ def refused_append_is_applied() -> Iterator[None]:
 
 @planted("groups: an aborted transaction commits", scenario=GROUPS)
 def abort_commits() -> Iterator[None]:
-    """Pending offsets count whatever the marker says."""
+    """Pending offsets become effective whatever the marker says."""
     healthy = OffsetStore.complete_transaction
 
     def end(self: OffsetStore, producer_id: int, *, committed: bool) -> dict[str, int]:
@@ -87,7 +87,7 @@ def abort_commits() -> Iterator[None]:
 
 @planted("groups: pending offsets are shown", scenario=GROUPS)
 def pending_offsets_are_shown() -> Iterator[None]:
-    """An offset of an open transaction counts at once."""
+    """An offset of an open transaction is effective at once."""
     healthy = OffsetStore.put_pending
 
     def put(
@@ -102,21 +102,21 @@ def pending_offsets_are_shown() -> Iterator[None]:
 
 @planted("groups: the earlier commit wins", scenario=GROUPS)
 def earlier_commit_wins() -> Iterator[None]:
-    """The end of a transaction brings back an offset that a later commit had overtaken."""
+    """The end of a transaction restores an offset that a later commit had replaced."""
     with patched(OffsetStore, "_supersede_pending", lambda self, group, topic, partition: None):
         yield
 
 
-@planted("groups: unstable offsets are told as stable", scenario=GROUPS)
-def unstable_told_as_stable() -> Iterator[None]:
-    """Whoever wants stable offsets is told those that an open transaction is about to change."""
+@planted("groups: unstable offsets are reported as stable", scenario=GROUPS)
+def unstable_reported_as_stable() -> Iterator[None]:
+    """A fetch of stable offsets returns those that an open transaction is about to change."""
     with patched(OffsetStore, "is_pending", lambda self, group, topic, partition: False):
         yield
 
 
 @planted("groups: transactions are forgotten on loading", scenario=GROUPS)
 def loading_forgets_transactions() -> Iterator[None]:
-    """A shard that is loaded takes pending offsets for committed ones."""
+    """A loaded shard treats pending offsets as committed ones."""
     healthy = Offsets.load_row
 
     def load_row(self: Offsets, key: bytes, value: bytes | None, stamp: ProducerStamp | None) -> None:
@@ -126,9 +126,9 @@ def loading_forgets_transactions() -> Iterator[None]:
         yield
 
 
-@planted("groups: loading writes to what is gone", scenario=GROUPS)
-def loading_writes_to_what_is_gone() -> Iterator[None]:
-    """What loading remembers of a topic is not forgotten with the topic's last offset."""
+@planted("groups: loading writes to removed topics", scenario=GROUPS)
+def loading_writes_to_removed_topics() -> Iterator[None]:
+    """What loading caches of a topic is not removed with the topic's last offset."""
     healthy = OffsetStore.remove
 
     def remove(self: OffsetStore, group: str, topic: str, partition: int) -> bool:
@@ -141,7 +141,7 @@ def loading_writes_to_what_is_gone() -> Iterator[None]:
 
 @planted("groups: a tombstone leaves pending offsets", scenario=GROUPS)
 def tombstone_leaves_pending() -> Iterator[None]:
-    """A deleted offset comes back when the transaction ends that had it pending."""
+    """A deleted offset reappears when the transaction ends that had it pending."""
     healthy = OffsetStore.remove
 
     def remove(self: OffsetStore, group: str, topic: str, partition: int) -> bool:
@@ -154,10 +154,10 @@ def tombstone_leaves_pending() -> Iterator[None]:
 
 @planted("groups: any generation may commit", scenario=GROUPS)
 def any_generation_may_commit() -> Iterator[None]:
-    """A member of an earlier generation still commits."""
+    """A member of an earlier generation can still commit."""
 
-    def validate(self: ClassicGroup, *who: object, **more: object) -> None:
-        """Nothing is refused."""
+    def validate(self: ClassicGroup, *who: object, **options: object) -> None:
+        """Nothing is rejected."""
 
     with patched(ClassicGroup, "validate_offset_commit", validate):
         yield
@@ -167,8 +167,8 @@ def any_generation_may_commit() -> Iterator[None]:
 def any_epoch_may_commit() -> Iterator[None]:
     """A member of a consumer group commits with an epoch that it no longer has."""
 
-    def validate(self: ConsumerGroup, *who: object, **more: object) -> None:
-        """Nothing is refused."""
+    def validate(self: ConsumerGroup, *who: object, **options: object) -> None:
+        """Nothing is rejected."""
 
     with patched(ConsumerGroup, "validate_offset_commit", validate):
         yield
@@ -176,7 +176,7 @@ def any_epoch_may_commit() -> Iterator[None]:
 
 @planted("groups: the same generation again", scenario=GROUPS)
 def same_generation_again() -> Iterator[None]:
-    """A rebalance deals out the partitions anew without a new generation."""
+    """A rebalance reassigns the partitions without a new generation."""
     healthy = ClassicGroup.next_generation
 
     def next_generation(self: ClassicGroup, now_ms: int) -> None:
@@ -188,23 +188,23 @@ def same_generation_again() -> Iterator[None]:
         yield
 
 
-@planted("groups: classic members are never missed", scenario=GROUPS)
-def classic_members_never_missed() -> Iterator[None]:
-    """The session of a member that has crashed does not end."""
+@planted("groups: classic sessions never expire", scenario=GROUPS)
+def classic_sessions_never_expire() -> Iterator[None]:
+    """The session of a crashed member does not expire."""
     with patched(Rebalances, "expect_heartbeat", lambda self, *_, **__: None):
         yield
 
 
-@planted("groups: members of consumer groups are never missed", scenario=GROUPS)
-def modern_members_never_missed() -> Iterator[None]:
-    """The session of a member that has crashed does not end."""
+@planted("groups: sessions of consumer groups never expire", scenario=GROUPS)
+def consumer_sessions_never_expire() -> Iterator[None]:
+    """The session of a crashed member does not expire."""
     with patched(Timeouts, "schedule_session_timeout", lambda self, *_: None):
         yield
 
 
-@planted("groups: partitions are given away before they are free", scenario=GROUPS)
+@planted("groups: partitions are assigned before they are revoked", scenario=GROUPS)
 def given_away_before_free() -> Iterator[None]:
-    """A member gets a partition that another has not given back yet."""
+    """A member gets a partition that another has not revoked yet."""
 
     def hasty(
         member: ConsumerMember, epoch: int, target: Assignment, is_owned: IsOwned, owned: Owned
@@ -219,12 +219,12 @@ def _nobody(topic_id: Uuid, partition: int) -> bool:
     return False
 
 
-@planted("groups: sessions do not end after a restart", scenario=GROUPS)
+@planted("groups: sessions do not expire after a restart", scenario=GROUPS)
 def no_sessions_after_restart() -> Iterator[None]:
-    """A shard that is loaded does not wait for the members that it found."""
+    """A loaded shard sets no session timers for its members."""
 
     def loaded(self: object, context: Context) -> None:
-        """Nobody is expected."""
+        """No timers are set."""
 
     with patched(ClassicGroups, "loaded", loaded), patched(ConsumerGroups, "loaded", loaded):
         yield

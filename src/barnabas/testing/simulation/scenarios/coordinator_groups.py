@@ -1,9 +1,9 @@
-"""The life of groups: members come, go, crash and dawdle; requests are lost and come twice; leaders change.
+"""Groups: members join, leave, crash and stall; requests are lost and duplicated; leaders change.
 
-Held against it all the time: no partition has two owners in one generation; generations and epochs only grow;
-an offset that was told to be committed is, and nothing else is shown; nobody commits in another's name.  And
-when all is well again: every group settles, all its partitions are owned, and a shard that is loaded anew
-knows what the one before it knew.
+Invariants: no partition has two owners in one generation; generations and epochs only grow; an offset that
+was reported as committed is committed, and nothing else is returned; no member commits as another.  And after
+the faults end: every group becomes stable, all its partitions are owned, and a newly loaded shard has the
+same state as the running one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from barnabas.protocol.records.metadata import (
 from barnabas.protocol.schema import Message
 from barnabas.runtime.simulated.world import InvariantError, World
 from barnabas.testing.simulation.coordinators.classic_consumer import ClassicConsumer
-from barnabas.testing.simulation.coordinators.consumer_protocol import ModernConsumer
+from barnabas.testing.simulation.coordinators.consumer_protocol import ConsumerProtocolConsumer
 from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
 from barnabas.testing.simulation.coordinators.group_book import Book
 from barnabas.testing.simulation.coordinators.loners import Loner, TransactionalCommitter
@@ -46,7 +46,7 @@ MEAN_PAUSE_NS = 250 * NS_PER_MS
 WORK_EVERY_NS = 150 * NS_PER_MS
 MAX_MEMBERS = 4
 KEPT, SHORT_LIVED = "kept", "short-lived"
-# Sessions of seconds, so that members are missed soon.
+# Short sessions, so that missing members are noticed soon.
 OPTIONS = {
     "group.initial.rebalance.delay.ms": "50",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -56,11 +56,11 @@ OPTIONS = {
     "offsets.retention.check.interval.ms": "700",
 }
 
-Member: TypeAlias = ClassicConsumer | ModernConsumer
+Member: TypeAlias = ClassicConsumer | ConsumerProtocolConsumer
 
 
 class GroupsLife:
-    """One shard with its groups, and someone who makes trouble."""
+    """One shard with its groups, and faults."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -96,7 +96,7 @@ class GroupsLife:
             self._change([TopicRecord(name=name, topic_id=topic_id), *_partitions(topic_id, partitions)])
 
     def _change(self, records: list[Message]) -> None:
-        """What the controller has decided is known here, and to the shard if it is there."""
+        """Apply records of the controller to the metadata, and to the shard if it is active."""
         delta = Delta(self.cluster.image)
         for record in records:
             delta.apply(record)
@@ -106,7 +106,7 @@ class GroupsLife:
             self.host.metadata_changed(delta)
 
     def _draw_faults(self) -> WireFaults:
-        """Swarm testing: a world in which everything goes wrong all the time never gets far enough."""
+        """Swarm testing: a world in which everything fails all the time never gets far enough."""
         lost, twice, slow = (
             self.random.fraction() * limit * self.random.integer(0, 1) for limit in (0.15, 0.2, 0.1)
         )
@@ -123,7 +123,7 @@ class GroupsLife:
             self._add_partitions,
             self._delete_topic,
         ]
-        return [one for one in known if self.random.fraction() < 0.7] or known
+        return [trouble for trouble in known if self.random.fraction() < 0.7] or known
 
     def _make_groups(self) -> None:
         for number in range(self.random.integer(1, 2)):
@@ -144,7 +144,7 @@ class GroupsLife:
             kind = ("classic", "modern")[self.random.integer(0, 1)]
         name = f"m{self._number}"
         if kind == "modern":
-            self.members.append(ModernConsumer(self.scene, group_id, name, topics))
+            self.members.append(ConsumerProtocolConsumer(self.scene, group_id, name, topics))
             return
         is_static = self.random.integer(0, 3) == 0
         self.members.append(
@@ -217,7 +217,7 @@ class GroupsLife:
             self._change(_partitions(topic.id, range(count, count + 1)))
 
     def _delete_topic(self) -> None:
-        """It comes again under the same name; its offsets must not."""
+        """It is created again under the same name; its offsets must not reappear."""
         topic = self.cluster.image.topic_named(SHORT_LIVED)
         assert topic is not None, "it comes again at once"
         fresh = Uuid.from_words(9, topic.id.least_significant + 2)
@@ -228,33 +228,33 @@ class GroupsLife:
     # The end
 
     def end_well(self) -> None:
-        """Nothing goes wrong any more: the groups must settle, and what they know must be in the log."""
+        """No more faults: the groups must become stable, and their state must be in the log."""
         self.is_troubled = False
         self.wire.faults = WireFaults()
         self._take_appends()
         self._settle()
-        told = {member: member.commits_told for member in self.alive()}
+        counts = {member: member.commits_confirmed for member in self.alive()}
         self.world.run(
-            QUIET_NS, until=lambda: all(one.commits_told > told[one] or not one.owned for one in told)
+            QUIET_NS, until=lambda: all(m.commits_confirmed > counts[m] or not m.owned for m in counts)
         )
-        idle = [member for member in told if member.commits_told == told[member] and member.owned]
+        idle = [member for member in counts if member.commits_confirmed == counts[member] and member.owned]
         if idle:
             raise InvariantError(f"members own partitions and cannot commit: {idle}")
-        # One who was slow at first may have been missed since.
+        # The session of a member that was slow at first may have expired since.
         self._settle()
         self._check_reload()
 
     def _settle(self) -> None:
         self.world.run(QUIET_NS, until=self._is_settled)
         if not self._is_settled():
-            raise InvariantError(f"not settled: {[self._state_of(one) for one in self._groups()]}")
+            raise InvariantError(f"not settled: {[self._state_of(group_id) for group_id in self._groups()]}")
 
     def _groups(self) -> list[str]:
         return sorted({member.group_id for member in self.alive()})
 
     def _is_settled(self) -> bool:
         machine = self.host.machine
-        return machine is not None and all(self._is_group_settled(machine, one) for one in self._groups())
+        return machine is not None and all(self._is_group_settled(machine, name) for name in self._groups())
 
     def _is_group_settled(self, machine: GroupMachine, group_id: str) -> bool:
         members = [member for member in self.alive() if member.group_id == group_id]
@@ -264,8 +264,8 @@ class GroupsLife:
             return False
         owned = [partition for member in members for partition in self._owned(member)]
         topics = {topic for member in members for topic in member.topics}
-        wanted = [(topic, index) for topic in topics for index in self.scene.partitions(topic)]
-        return sorted(owned) == sorted(wanted)
+        expected = [(topic, index) for topic in topics for index in self.scene.partitions(topic)]
+        return sorted(owned) == sorted(expected)
 
     def _owned(self, member: Member) -> list[tuple[str, int]]:
         if isinstance(member, ClassicConsumer):
@@ -284,20 +284,20 @@ class GroupsLife:
         return f"{group_id} is {group and group.state_name}: {'; '.join(members)}"
 
     def _check_reload(self) -> None:
-        """A shard that was loaded anew knows the same offsets, and the same members of settled groups."""
+        """A newly loaded shard has the same offsets, and the same members of settled groups."""
         live, anew = self.host.machine, self.host.loaded_anew()
         assert live is not None, "all is well"
-        for one, other, what in (
+        for running, loaded, kind in (
             (_offsets(live), _offsets(anew), "offsets"),
             (sorted(live.offsets.store.pending()), sorted(anew.offsets.store.pending()), "pending offsets"),
             (self._settled(live), self._settled(anew), "groups"),
         ):
-            if one != other:
-                raise InvariantError(f"a shard loaded anew has other {what}: {other}, not {one}")
+            if running != loaded:
+                raise InvariantError(f"a newly loaded shard has other {kind}: {loaded}, not {running}")
 
     def _settled(self, machine: GroupMachine) -> dict[str, tuple[str, int]]:
-        found = [machine.table.get(group_id) for group_id in self._groups()]
-        return {one.group_id: (one.kind, one.member_count) for one in found if one is not None}
+        groups = [machine.table.get(group_id) for group_id in self._groups()]
+        return {group.group_id: (group.kind, group.member_count) for group in groups if group is not None}
 
 
 def _offsets(machine: GroupMachine) -> dict[tuple[str, str, int], bytes]:
@@ -330,7 +330,7 @@ def _partitions(topic_id: Uuid, numbers: range) -> list[Message]:
 
 @scenario("coordinator-groups")
 def coordinator_groups(world: World) -> None:
-    """Groups keep their promises, whatever their members, the network and the coordinator's leader suffer."""
+    """Groups keep their guarantees, whatever happens to their members, the network and the coordinator."""
     with no_silent_errors():
         life = GroupsLife(world)
         world.run(TROUBLED_NS)

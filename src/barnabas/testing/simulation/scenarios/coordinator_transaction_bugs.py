@@ -22,21 +22,21 @@ from barnabas.testing.simulation.scenarios.coordinator_group_bugs import Hasty
 TRANSACTIONS = "coordinator-transactions"
 
 
-@planted("transactions: markers go before the decision is safe", scenario=TRANSACTIONS)
+@planted("transactions: markers are sent before the decision is committed", scenario=TRANSACTIONS)
 def markers_before_decision() -> Iterator[None]:
-    """Partitions are told of an end that another coordinator may never hear of."""
+    """Partitions get a marker that another coordinator may never know of."""
     healthy = Shard.__init__
 
-    def init(self: Shard[Any], machine: Any, store: Store, **more: Any) -> None:
-        healthy(self, machine, Hasty(store), **more)
+    def init(self: Shard[Any], machine: Any, store: Store, **options: Any) -> None:
+        healthy(self, machine, Hasty(store), **options)
 
     with patched(Shard, "__init__", init):
         yield
 
 
-@planted("transactions: one partition is not told", scenario=TRANSACTIONS)
-def one_partition_not_told() -> Iterator[None]:
-    """A transaction is complete though one of its partitions did not hear of its end."""
+@planted("transactions: one partition gets no marker", scenario=TRANSACTIONS)
+def one_partition_without_marker() -> Iterator[None]:
+    """A transaction completes although one of its partitions did not get its marker."""
     healthy = _PendingMarkers.__init__
 
     def init(self: _PendingMarkers, index: int, prepared: Prepared, coordinator_epoch: int) -> None:
@@ -48,9 +48,9 @@ def one_partition_not_told() -> Iterator[None]:
         yield
 
 
-@planted("transactions: refused markers are not sent again", scenario=TRANSACTIONS)
-def markers_not_sent_again() -> Iterator[None]:
-    """A partition that was away when the transaction ended never hears of it."""
+@planted("transactions: rejected markers are not retried", scenario=TRANSACTIONS)
+def markers_not_retried() -> Iterator[None]:
+    """A partition that was offline when the transaction ended never gets its marker."""
 
     def one_less(self: MarkerSender, one: _PendingMarkers) -> None:
         one.in_flight -= 1
@@ -61,16 +61,16 @@ def markers_not_sent_again() -> Iterator[None]:
         yield
 
 
-@planted("transactions: a restart forgets what was prepared", scenario=TRANSACTIONS)
+@planted("transactions: a restart forgets prepared transactions", scenario=TRANSACTIONS)
 def restart_forgets_prepared() -> Iterator[None]:
-    """A coordinator does not go on with the ends that were decided before it was loaded."""
+    """A coordinator does not complete the transactions that were prepared before it was loaded."""
     with patched(TransactionMachine, "prepared", lambda self: []):
         yield
 
 
 @planted("transactions: nothing times out", scenario=TRANSACTIONS)
 def nothing_times_out() -> Iterator[None]:
-    """The transaction of a producer that has crashed stays open."""
+    """The transaction of a crashed producer stays open."""
     with patched(Transaction, "is_timed_out", lambda self, now_ms: False):
         yield
 
@@ -93,7 +93,7 @@ def old_transaction_goes_on() -> Iterator[None]:
 
 @planted("transactions: an aborted one is committed", scenario=TRANSACTIONS)
 def timed_out_is_committed() -> Iterator[None]:
-    """What is aborted on a producer's behalf is committed instead."""
+    """A transaction that is aborted on a producer's behalf is committed instead."""
 
     def abort(transaction: Transaction, server_version: int, now_ms: int) -> Transaction:
         return transaction.prepare(commit=True, client_version=server_version, now_ms=now_ms)
@@ -102,9 +102,9 @@ def timed_out_is_committed() -> Iterator[None]:
         yield
 
 
-@planted("transactions: a fenced producer may go on", scenario=TRANSACTIONS)
+@planted("transactions: a fenced producer may continue", scenario=TRANSACTIONS)
 def fenced_producer_goes_on() -> Iterator[None]:
-    """Partitions are added to a transaction by a producer of an older epoch, whoever has it now."""
+    """A producer with an older epoch can add partitions to a transaction."""
     healthy = TransactionMachine.add_partitions
 
     def add(
@@ -131,9 +131,9 @@ def fenced_producer_goes_on() -> Iterator[None]:
         yield
 
 
-@planted("transactions: an end that was repeated ends the next one", scenario=TRANSACTIONS)
+@planted("transactions: a duplicated EndTxn ends the next one", scenario=TRANSACTIONS)
 def repeated_end_ends_next() -> Iterator[None]:
-    """EndTxn is taken in any epoch: one that was sent twice ends the transaction that follows."""
+    """EndTxn is accepted in any epoch: a duplicate ends the following transaction."""
     healthy = ending.end
 
     def end(transaction: Transaction, request: EndRequest, new_producer_id: int | None, now_ms: int) -> Any:
@@ -147,7 +147,7 @@ def repeated_end_ends_next() -> Iterator[None]:
         yield
 
 
-@planted("transactions: complete before all have answered", scenario=TRANSACTIONS)
+@planted("transactions: complete before all markers are written", scenario=TRANSACTIONS)
 def complete_too_early() -> Iterator[None]:
     """The coordinator lets the next transaction begin while a partition still has the last one open."""
 

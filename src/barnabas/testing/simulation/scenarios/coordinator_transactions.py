@@ -1,8 +1,8 @@
-"""The life of transactions: producers crash and are replaced, partitions are away, coordinators change.
+"""Transactions: producers crash and are replaced, partitions go offline, coordinators change.
 
-Held against it: a consumer with read_committed sees of a transaction all that its producer wrote to a
-partition, or nothing; never anything of one that cannot be committed.  And when all is well again: every
-transaction has ended, in all its partitions and for its offsets alike, and as its producer was told.
+Invariants: a consumer with read_committed gets either everything that a transaction wrote to a partition, or
+nothing; never anything of a transaction that cannot be committed.  And after the faults end: every
+transaction has ended in all its partitions and for its offsets alike, with the result that its producer got.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OPTIONS = {"offsets.retention.check.interval.ms": "60000"}
 
 
 class TransactionsLife:
-    """Two partitions, one coordinator of each kind, some producers, and someone who makes trouble."""
+    """Two partitions, one coordinator of each kind, some producers, and faults."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -107,7 +107,7 @@ class TransactionsLife:
             self._kill_partition,
             self._refuse_appends,
         ]
-        return [one for one in known if self.random.fraction() < 0.7] or known
+        return [trouble for trouble in known if self.random.fraction() < 0.7] or known
 
     # Trouble
 
@@ -122,19 +122,19 @@ class TransactionsLife:
             self.world.agenda.after(self.random.integer(1, 2 * MEAN_PAUSE_NS), self._trouble)
 
     def _restart_producers(self) -> None:
-        """Whoever has crashed or was replaced is followed by another of its id, sometimes at once."""
-        removed = {one.transactional_id for one in self.alive if not one.is_alive}
-        self.alive = [one for one in self.alive if one.is_alive]
-        for transactional_id in sorted(removed - {one.transactional_id for one in self.alive}):
+        """A producer that crashed or was replaced is followed by another with its id, sometimes at once."""
+        removed = {producer.transactional_id for producer in self.alive if not producer.is_alive}
+        self.alive = [producer for producer in self.alive if producer.is_alive]
+        for transactional_id in sorted(removed - {producer.transactional_id for producer in self.alive}):
             if self.random.integer(0, 1):
                 self._start(transactional_id)
             else:
-                # Its open transaction is left to time.
+                # Its open transaction is left to time out.
                 delay_ns = self.random.integer(0, 1_500 * NS_PER_MS)
                 self.world.agenda.after(delay_ns, partial(self._start, transactional_id))
 
     def _one(self) -> Producer | None:
-        alive = [one for one in self.alive if one.is_alive]
+        alive = [producer for producer in self.alive if producer.is_alive]
         return alive[self.random.integer(0, len(alive) - 1)] if alive else None
 
     def _crash_producer(self) -> None:
@@ -143,7 +143,7 @@ class TransactionsLife:
             producer.crash()
 
     def _replace_producer(self) -> None:
-        """Another one starts under its id while it goes on."""
+        """Another one starts with its id while it is still running."""
         producer = self._one()
         if producer is not None:
             self._start(producer.transactional_id)
@@ -185,14 +185,15 @@ class TransactionsLife:
     def _take_appends(log: ReplicatedLog) -> None:
         log.refuses = 0.0
 
-    # What must hold
+    # Invariants
 
     def _look(self) -> None:
         self._check_partitions()
         self.world.agenda.after(LOOK_EVERY_NS, self._look)
 
     def _check_partitions(self) -> None:
-        """Of a transaction a partition shows all that was written, as far as it is stable, or nothing."""
+        """A partition returns either everything that a transaction wrote, as far as it is stable, or
+        nothing."""
         for name, partition in self.partitions.items():
             seen, stable = partition.read_committed()
             for number, values in _by_attempt(seen).items():
@@ -222,21 +223,25 @@ class TransactionsLife:
 
     def _open(self) -> list[str]:
         machine = self.broker.host.machine
-        states = [] if machine is None else [str(machine.transactions[one]) for one in machine._open]
+        states = [] if machine is None else [str(machine.transactions[name]) for name in machine._open]
         stable = [
             f"{name}: {partition.log.last_stable_offset} of {partition.log.end_offset}"
             for name, partition in self.partitions.items()
         ]
-        return [*states, *stable, f"{len(self.broker.driver.marker_sender)} to be told"]
+        return [
+            *states,
+            *stable,
+            f"{len(self.broker.driver.marker_sender)} transactions with pending markers",
+        ]
 
     def _is_over(self) -> bool:
-        """Nobody writes, nothing is open, and everything that was written is stable."""
+        """No producer writes, no transaction is open, and everything that was written is stable."""
         machine, groups = self.broker.host.machine, self.groups.machine
-        if machine is None or groups is None or any(not one.is_idle for one in self.alive if one.is_alive):
+        if machine is None or groups is None or any(not p.is_idle for p in self.alive if p.is_alive):
             return False
         return (
-            all(one.state.is_at_rest for one in machine.transactions.values())
-            and all(one.log.last_stable_offset == one.log.end_offset for one in self.partitions.values())
+            all(transaction.state.is_at_rest for transaction in machine.transactions.values())
+            and all(data.log.last_stable_offset == data.log.end_offset for data in self.partitions.values())
             and not groups.offsets.store.has_open_transactions
         )
 
@@ -245,7 +250,7 @@ class TransactionsLife:
         for name, partition in self.partitions.items():
             for number in _by_attempt(partition.read_committed()[0]):
                 seen.setdefault(number, set()).add(name)
-        committed = {one[3] for one in self.book.committed if one[0] == GROUP}
+        committed = {row[3] for row in self.book.committed if row[0] == GROUP}
         for number, attempt in self.producers.attempts.items():
             self._check_end(attempt, seen.get(number, set()), number in committed)
 
@@ -262,13 +267,13 @@ class TransactionsLife:
 
 
 def _by_attempt(values: list[bytes]) -> dict[int, set[bytes]]:
-    found: dict[int, set[bytes]] = {}
+    by_attempt: dict[int, set[bytes]] = {}
     for value in values:
-        known = found.setdefault(int(value.partition(b"/")[0]), set())
+        known = by_attempt.setdefault(int(value.partition(b"/")[0]), set())
         if value in known:
             raise InvariantError(f"{value!r} was written twice")
         known.add(value)
-    return found
+    return by_attempt
 
 
 def _partition(topic_id: Uuid, number: int) -> PartitionRecord:
@@ -288,7 +293,8 @@ def _partition(topic_id: Uuid, number: int) -> PartitionRecord:
 
 @scenario("coordinator-transactions")
 def coordinator_transactions(world: World) -> None:
-    """Transactions are seen whole or not at all, whatever producers, partitions and coordinators suffer."""
+    """Transactions are visible entirely or not at all, whatever happens to producers, partitions and
+    coordinators."""
     with no_silent_errors():
         life = TransactionsLife(world)
         world.run(TROUBLED_NS)

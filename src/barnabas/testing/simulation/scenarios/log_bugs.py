@@ -1,7 +1,7 @@
 """Bugs planted in log and recovery, each of which `log-life` must find.
 
-Each is a mistake that someone has made in such code, or might: something not synced, synced in the wrong
-order, not undone, trusted unread, or forgotten.
+Each is a mistake that is easily made in such code: something not synced, synced in the wrong order, not
+undone, trusted without a check, or forgotten.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 from barnabas.runtime.disk.disk import Buffer, Disk, WholeFiles
 from barnabas.runtime.planted import patched
-from barnabas.storage import batch_chain
 from barnabas.storage.cleaner.cleaning_round import CleaningRound
 from barnabas.storage.directories import log_dir
-from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.recovery import LogLoader
+from barnabas.storage.segment import batch_chain
+from barnabas.storage.segment.file_records import FileRecords
 from barnabas.storage.segment.segment import Segment
-from barnabas.storage.segment_indexes import SegmentIndexes
+from barnabas.storage.segment.segment_indexes import SegmentIndexes
 from barnabas.testing.simulation.registry import planted
 
 FINDS = "log-life"
-# Every bug must be found within so many seeds.
+# Every bug must be found within this many seeds.
 
 
 @planted("flush-forgets-the-log", scenario=FINDS)
@@ -41,7 +41,7 @@ def flush_forgets_the_log() -> Iterator[None]:
 
 @planted("flush-forgets-new-names", scenario=FINDS)
 def flush_forgets_new_names() -> Iterator[None]:
-    """A flush syncs the files but not the folders that name them."""
+    """A flush syncs the files but not the folders that contain them."""
 
     def run(self: FlushPlan) -> None:
         self._files.sync()
@@ -63,7 +63,7 @@ def recovery_point_runs_ahead() -> Iterator[None]:
 
 @planted("crc-not-checked", scenario=FINDS)
 def crc_not_checked() -> Iterator[None]:
-    """Recovery takes a batch for sound without looking at its CRC."""
+    """Recovery treats a batch as valid without checking its CRC."""
     with patched(batch_chain, "crc_ok", lambda header, data, start: True):
         yield
 
@@ -77,14 +77,14 @@ def torn_tail_not_cut() -> Iterator[None]:
 
 @planted("clean-mark-stays", scenario=FINDS)
 def clean_mark_stays() -> Iterator[None]:
-    """The mark of a clean stop is not taken away at the start, so that a crash is taken for a clean stop."""
+    """The clean-shutdown file is not removed at startup, so that a crash is mistaken for a clean shutdown."""
     with patched(log_dir, "remove_clean_shutdown", lambda disk, path: None):
         yield
 
 
 @planted("producers-not-replayed", scenario=FINDS)
 def producers_not_replayed() -> Iterator[None]:
-    """A recovered log forgets its producers' sequences."""
+    """A recovered log loses its producers' sequences."""
     original = Log.open.__func__  # type: ignore[attr-defined]
 
     def open_(cls: type[Log], *args: Any, **options: Any) -> Log:
@@ -99,21 +99,21 @@ def producers_not_replayed() -> Iterator[None]:
 
 @planted("aborted-not-indexed", scenario=FINDS)
 def aborted_not_indexed() -> Iterator[None]:
-    """Recovery does not write the aborted transactions into their index."""
+    """Recovery does not write the aborted transactions to their index."""
     with patched(SegmentIndexes, "add_aborted", lambda self, *transaction: None):
         yield
 
 
 @planted("epochs-not-truncated", scenario=FINDS)
 def epochs_not_truncated() -> Iterator[None]:
-    """Cutting the log leaves the leader epochs that began in what was cut."""
+    """Truncating the log keeps the leader epochs that began in the truncated part."""
     with patched(LeaderEpochs, "truncate_from_end", lambda self, offset: None):
         yield
 
 
 @planted("checkpoint-written-in-place", scenario=FINDS)
 def checkpoint_written_in_place() -> Iterator[None]:
-    """A checkpoint is written over the old one instead of beside it."""
+    """A checkpoint is written in place instead of being replaced atomically."""
 
     def write_atomically(self: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
         file = self.open(path, create=True)
@@ -127,7 +127,7 @@ def checkpoint_written_in_place() -> Iterator[None]:
 
 @planted("refused-write-left-behind", scenario=FINDS)
 def refused_write_left_behind() -> Iterator[None]:
-    """A write that fails half-way is not undone."""
+    """A write that fails in the middle is not undone."""
 
     def write(self: FileRecords, buffer: Buffer) -> None:
         self.file().append([buffer])
@@ -138,14 +138,14 @@ def refused_write_left_behind() -> Iterator[None]:
 
 @planted("cleaner-cleans-the-undecided", scenario=FINDS)
 def cleaner_cleans_the_undecided() -> Iterator[None]:
-    """Compaction goes on into transactions that are still open, whose values may never count."""
+    """Compaction continues into open transactions, whose records may be aborted."""
     with patched(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
         yield
 
 
 @planted("gaps-told-by-todays-policy", scenario=FINDS)
 def gaps_told_by_todays_policy() -> Iterator[None]:
-    """Recovery takes a gap between segments for a loss unless the topic is compacted today (F1)."""
+    """Recovery treats a gap between segments as a loss unless the topic is compacted now (F1)."""
 
     def is_followed_by_gap(self: LogLoader, segment: Segment, dropped: int) -> bool:
         following = self._segments.after(segment)
@@ -159,7 +159,7 @@ def gaps_told_by_todays_policy() -> Iterator[None]:
 
 @planted("cleaner-does-not-flush", scenario=FINDS)
 def cleaner_does_not_flush() -> Iterator[None]:
-    """Records go for the sake of later ones, or of markers, that a power loss may take."""
+    """Records are removed because of later ones, or of markers, that a power loss may lose."""
 
     def expect_gaps(self: CleaningRound) -> Iterator[int]:
         log = self.target.log

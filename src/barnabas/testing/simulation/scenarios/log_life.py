@@ -1,9 +1,9 @@
-"""The life of a broker's logs on a disk that loses power, fails and fills up.
+"""A broker's logs on a disk that loses power, fails and fills up.
 
-A seed draws what is appended, rolled, flushed, compacted, expired, cut, deleted and checkpointed, when a
-topic gets another cleanup.policy, and when the process ends or the power goes.  After every start each log is
-compared with its book: what was flushed is there, what is there was appended, and indexes, producers, epochs
-and transactions agree with the batches.
+A seed draws what is appended, rolled, flushed, compacted, expired, truncated, deleted and checkpointed, when
+a topic gets another cleanup.policy, and when the process ends or power fails.  After every start each log is
+compared with its model: flushed batches are there, all batches that are there were appended, and indexes,
+producers, epochs and transactions agree with the batches.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ POLICIES = ((True, False), (False, True), (True, True))
 
 
 class LogLife:
-    """One broker's storage, through many lives."""
+    """One broker's storage, across many restarts."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -100,10 +100,10 @@ class LogLife:
     def _new_book(self, partition: TopicPartition) -> Book:
         return Book(str(partition), compacted=self.options[partition.topic].cleanup_compact)
 
-    # Lives
+    # Lifecycle
 
     def start(self, *, lost_power: bool) -> None:
-        """Open what is on the disk, and compare it with the books."""
+        """Open the logs on the disk, and compare them with the models."""
         self.disk.clear_faults()
         dirs = LogDirs(self.disk, DIRS)
         dirs.open()
@@ -125,9 +125,9 @@ class LogLife:
     def _compare(self, partition: TopicPartition, book: Book, *, lost_power: bool) -> None:
         log = self.manager.logs.get(partition)
         if log is None:
-            # Only a log that was never flushed may be gone with its folder.
+            # Only a log that was never flushed may be lost with its folder.
             if book.safe_end > 0 or (not lost_power and book.batches):
-                raise AssertionError(f"{book.name}: flushed up to {book.safe_end}, but its folder is gone")
+                raise AssertionError(f"{book.name}: flushed up to {book.safe_end}, but its folder is missing")
             self.books[partition] = book = self._new_book(partition)
             log = self.manager.get_or_create(partition, topic_id=self._topic_id(), is_new=True)
         check_log(book, log, lost_power=lost_power)
@@ -143,7 +143,7 @@ class LogLife:
     def kill(self) -> None:
         """The process ends; the machine and its page cache stay.
 
-        Not after a sync that failed: the cache may then hold what the disk has not, and nobody can tell.
+        Not after a failed sync: the cache may then contain data that the disk does not have.
         """
         if self.manager.dirs.offline:
             self.power_loss()
@@ -151,7 +151,7 @@ class LogLife:
             self.restart(lost_power=False)
 
     def restart(self, *, lost_power: bool) -> None:
-        """A new process on what the disk holds; nothing of the old one can reach it any more."""
+        """A new process on the same disk; nothing of the old one can access it any more."""
         self.lives += 1
         old, self.disk = self.disk, self.disk.fork(self.world.random_for(f"disk, life {self.lives}"))
         with contextlib.suppress(PowerLost):
@@ -164,11 +164,11 @@ class LogLife:
     def stop_cleanly(self) -> None:
         if self.manager.dirs.offline:
             return
-        # Closing flushes and trims; interrupted, it may have done so in part.
+        # Closing flushes and trims; interrupted, it may have done so partially.
         self.manager.close()
         for partition, log in self.manager.logs.items():
             self.books[partition].safe_end = log.end_offset
-        # A directory may have failed while it was closed.
+        # A directory may have failed while it was being closed.
         self.kill()
 
     # Appending
@@ -215,7 +215,7 @@ class LogLife:
         return KEYS[self.random.integer(0, len(KEYS) - 1)]
 
     def _sequence(self, log: Log, producer_id: int) -> tuple[int, bool]:
-        """The next sequence of a producer, and whether it has a transaction under way."""
+        """The next sequence of a producer, and whether it has an open transaction."""
         if producer_id < 0:
             return -1, False
         entry = log.producers.entries.get(producer_id)
@@ -235,23 +235,23 @@ class LogLife:
         except StorageFailure as failure:
             self.world.agenda.note(f"{book.name}: {failure}")
             if failure.action == "appending" and self.disk.size(log.active.path(LOG)) != log.active.size:
-                raise AssertionError(f"{book.name}: a part of what was refused is there") from failure
+                raise AssertionError(f"{book.name}: a part of a rejected append is there") from failure
             self.manager.fail(log_dir_of(log), failure)
             return
         except KafkaError as error:
             book.pending = None
             if log.end_offset != start:
-                raise AssertionError(f"{book.name}: refused with {error}, but the end moved") from error
+                raise AssertionError(f"{book.name}: rejected with {error}, but the end moved") from error
             return
         book.pending = None
         if result.duplicate or result.first_offset != start:
-            raise AssertionError(f"{book.name}: a new batch at {start} was answered with {result}")
+            raise AssertionError(f"{book.name}: a new batch at {start} returned {result}")
         book.appended(bytes(batch))
         if self.random.integer(0, 1):
             log.set_high_watermark(log.end_offset)
 
     def end_transaction(self) -> None:
-        """A marker for a producer that has a transaction under way."""
+        """A marker for a producer that has an open transaction."""
         picked = self.pick()
         if picked is None:
             return
@@ -268,7 +268,7 @@ class LogLife:
                 return
 
     def resend(self) -> None:
-        """A producer that missed the answer sends its last batch again: it gets the same offsets."""
+        """A producer that missed the response resends its last batch: it gets the same offsets."""
         picked = self.pick()
         if picked is None:
             return
@@ -277,13 +277,15 @@ class LogLife:
             view = BatchView(data)
             if view.has_producer_id and not view.is_control and base_offset >= log.log_start_offset:
                 if log.options.cleanup_compact and any(record.key is None for record in view.records()):
-                    return  # refused by now
+                    return  # rejected by now
                 result = log.append_as_leader(_placed(data, 0, -1), self.epoch)
                 if not result.duplicate or result.first_offset != base_offset:
-                    raise AssertionError(f"{book.name}: the batch at {base_offset}, resent, gave {result}")
+                    raise AssertionError(
+                        f"{book.name}: the batch at {base_offset}, resent, returned {result}"
+                    )
                 return
 
-    # What else happens to logs
+    # Other operations on logs
 
     def on_log(self, action: Callable[[Book, Log], None]) -> None:
         picked = self.pick()
@@ -313,7 +315,7 @@ class LogLife:
             log.advance_log_start(offset)
 
     def truncate(self, book: Book, log: Log) -> None:
-        """As a follower does whose leader never had these records: they are above the high watermark."""
+        """Like a follower whose leader never had these records: they are above the high watermark."""
         bases = [base for base in book.batches if base >= log.high_watermark]
         if bases:
             offset = bases[self.random.integer(0, len(bases) - 1)]
@@ -327,13 +329,13 @@ class LogLife:
         partition = TopicPartition(log.topic, log.partition)
         if self.random.integer(0, 3):
             return
-        # Interrupted, it is there or it is not; done, it must not come back.
+        # Interrupted, it exists or not; completed, it must not reappear.
         book.safe_end = 0
         self.manager.delete(partition)
         if self.manager.dirs.offline:
             return
         self.books[partition] = self._new_book(partition)
-        # A directory that fails while it makes the folder would leave it behind, in two directories then.
+        # A directory that fails while it creates the folder would leave it behind, in two directories then.
         self.disk.clear_faults()
         self.manager.get_or_create(partition, topic_id=self._topic_id(), is_new=True)
         self.manager.write_topic_ids()
@@ -361,7 +363,7 @@ class LogLife:
             raise AssertionError(f"the cleaner gave up on {sorted(self.manager.cleaner.uncleanable)}")
 
     def pass_time(self) -> None:
-        """The jobs run, retention among them."""
+        """Run the background tasks, retention among them."""
         self.world.agenda.now_ns += self.random.integer(1, 4000) * NS_PER_MS
         with self._records_may_expire():
             for _ in range(20):
@@ -370,7 +372,7 @@ class LogLife:
 
     @contextlib.contextmanager
     def _records_may_expire(self) -> Iterator[None]:
-        """Interrupted, each log may start anywhere up to its high watermark; else where it says."""
+        """Interrupted, each log may start anywhere up to its high watermark; else at its log start offset."""
         starts = {}
         for partition, log in self.manager.logs.items():
             book = self.books[partition]
@@ -395,7 +397,7 @@ class LogLife:
             book.compacted |= compact and partition.topic == topic
 
     def trouble(self) -> None:
-        """One of the next operations fails: the device, or for lack of space."""
+        """One of the next operations fails: by a device error, or for lack of space."""
         nth = self.random.integer(1, 12)
         if self.random.integer(0, 1):
             self.disk.fail(nth, errno.ENOSPC, kinds=(Kind.WRITE,), kept_bytes=self.random.integer(0, 40))
@@ -448,7 +450,7 @@ def draw(life: LogLife) -> Callable[[LogLife], None]:
 
 @scenario("log-life")
 def log_life(world: World) -> None:
-    """Logs on a disk that loses power, fails and fills up keep all that was flushed."""
+    """Logs on a disk that loses power, fails and fills up keep everything that was flushed."""
     life = LogLife(world)
     for _ in range(STEPS):
         world.agenda.events += 1

@@ -1,8 +1,8 @@
-"""The life of a metadata log: requests, snapshots, retention, and power that fails at any moment.
+"""A metadata log: requests, snapshots, retention, and power loss at any moment.
 
-Held against it, with every committed delta and every answer: what a power loss now would leave on the disk
-must lead to the same image.  And whenever the node comes up again, or leads again after it had resigned: it
-has all that was committed, in a new epoch.
+Invariant, checked with committed deltas and responses: what a power loss now would leave on the disk must
+lead to the same image.  And whenever the node restarts, or leads again after it had resigned: it has
+everything that was committed, in a new epoch.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ from barnabas.testing.simulation.nemesis import Nemesis, Strike
 from barnabas.testing.simulation.registry import planted, scenario
 
 TROUBLED_NS = 3_000 * NS_PER_MS
-# Old snapshots are looked for often enough that some go.
+# Old snapshots are checked for often enough that some are deleted.
 CLEAN_INTERVAL_MS = 350
-# Looking at what a power loss would leave takes as long as a start of the node.
+# Checking what a power loss would leave takes as long as a start of the node.
 CHECK_ONE_IN = 4
 QUIET_NS = 20_000 * NS_PER_MS
 ASK_EVERY_NS = 40 * NS_PER_MS
-# How often the leader resigns instead of being asked, and how long nobody leads then.
+# How often the leader resigns instead of getting a request, and how long there is no leader then.
 RESIGN_ONE_IN = 30
 MAX_WITHOUT_LEADER_NS = 150 * NS_PER_MS
-# There is nobody to talk to, and after a failed sync the page cache shows what the disk does not have: a
-# process that starts again on it cannot tell.
+# There is a single node, and after a failed sync the page cache shows data that the disk does not have: a
+# process that restarts on it cannot tell.
 STRIKES = frozenset(Strike) - {Strike.PARTITION, Strike.ONE_WAY_LOSS, Strike.CUT, Strike.FAILED_SYNC}
-# Small, so that segments roll, snapshots are taken and old ones go within seconds.
+# Small, so that segments roll, snapshots are taken and old ones are deleted within seconds.
 OPTIONS = {
     "metadata.max.idle.interval.ms": 300,
     "metadata.log.max.record.bytes.between.snapshots": 900,
@@ -83,7 +83,7 @@ OPTIONS = {
 
 
 class MetadataLife:
-    """A node with its metadata, someone who asks, and a book of what was committed."""
+    """A node with its metadata, requests to it, and a model of what was committed."""
 
     def __init__(self, world: World, *, dynamic: bool, power_loss_in: int | None = None) -> None:
         self.world = world
@@ -123,9 +123,9 @@ class MetadataLife:
         self.metadata = metadata
 
     def _failed(self, node: Node, error: BaseException) -> None:
-        """Disks may fail a node; what is committed may not."""
+        """Disk faults may stop a node; committed records must survive."""
         if not isinstance(error, OSError | StorageFailure):
-            self.violation = InvariantError(f"the node gave up: {error!r}")
+            self.violation = InvariantError(f"the node failed: {error!r}")
         node.halt(error)
 
     def _check_started(self, node: Node) -> None:
@@ -135,14 +135,14 @@ class MetadataLife:
             self.violation = violation
 
     def _started(self, node: Node) -> None:
-        """It leads: in an epoch that no earlier life led in, and its vote would survive."""
+        """The node leads, in an epoch in which it never led before, and its vote would survive."""
         epoch = self.committed.epoch
         if self._led_in and epoch <= self._led_in[-1]:
-            raise InvariantError(f"the node leads in epoch {epoch}, and did so before: {self._led_in}")
+            raise InvariantError(f"the node leads in epoch {epoch}, as it did before: {self._led_in}")
         self._led_in.append(epoch)
         kept = self._survivor(node.disk).folder.election()
         if kept != ElectionState(epoch, NODE_ID):
-            raise InvariantError(f"the node leads in epoch {epoch}, but its disk would remember {kept}")
+            raise InvariantError(f"the node leads in epoch {epoch}, but its disk would contain {kept}")
         self._join()
 
     def on_delta(self, node: Node, delta: Delta) -> None:
@@ -153,7 +153,7 @@ class MetadataLife:
         if self.random.integer(1, CHECK_ONE_IN) == 1:
             self._check(node.disk, "a power loss right after a commit")
 
-    # What must hold
+    # Invariants
 
     def _check(self, disk: SimulatedDisk, when: str) -> None:
         if self.committed.offset < 0:
@@ -180,7 +180,7 @@ class MetadataLife:
             )
 
     def _answered(self, then: Callable[[Message], None], reply: Message) -> None:
-        """The controller goes on after an answer that raises: what is found is raised after the event."""
+        """The controller continues after a callback that raises: a violation is raised after the event."""
         try:
             then(reply)
         except InvariantError as violation:
@@ -188,7 +188,7 @@ class MetadataLife:
 
     def _refused(self, error: BaseException) -> None:
         if not isinstance(error, KafkaError) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            self.violation = InvariantError(f"a request was refused with {error!r}")
+            self.violation = InvariantError(f"a request failed with {error!r}")
 
     def _join(self) -> None:
         self._number += 1
@@ -199,14 +199,14 @@ class MetadataLife:
         self._ask(heartbeat(reply.broker_epoch, self.committed.offset), lambda _: None)
 
     def ask_on(self) -> None:
-        """Something, and something else soon."""
+        """Send a request, and another one soon."""
         if self.asks:
             resigns = self.random.integer(1, RESIGN_ONE_IN) == 1
             self.node.enter(self.node.life, self._resign if resigns else self._ask_something)
             self.world.agenda.after(self.random.integer(1, 2 * ASK_EVERY_NS), self.ask_on)
 
     def _resign(self) -> None:
-        """Leadership is lost, with records on their way to the disk, and won again in a later epoch."""
+        """Leadership is lost, with records in flight to the disk, and regained in a later epoch."""
         parts = None if self.metadata is None else self.metadata._components
         if parts is None or parts.driver.active_epoch is None:
             return
@@ -235,23 +235,25 @@ class MetadataLife:
         assert isinstance(reply, CreateTopicsResponse)
         self.answers += 1
         if reply.topics[0].error_code == 0 and self.committed.topic_ids.get(name) != reply.topics[0].topic_id:
-            raise InvariantError(f"the creation of {name} was answered before it was committed")
+            raise InvariantError(f"the response to the creation of {name} was sent before the commit")
 
     def _altered(self, name: str, value: str, reply: Message) -> None:
         self.answers += 1
         known = self.committed.configs_of(ConfigResource.TOPIC, name)
         if name in self.committed.topic_ids and int(known.get("retention.ms", "0")) < int(value):
-            raise InvariantError(f"{name}: retention.ms={value} was answered, and {dict(known)} is committed")
+            raise InvariantError(
+                f"{name}: retention.ms={value} got a response, and {dict(known)} is committed"
+            )
 
     def _deleted(self, name: str, reply: Message) -> None:
         self.answers += 1
         if name in self.committed.topic_ids:
-            raise InvariantError(f"the deletion of {name} was answered before it was committed")
+            raise InvariantError(f"the response to the deletion of {name} was sent before the commit")
 
     # The end
 
     def stop_cleanly(self) -> None:
-        """A node that was stopped in order leaves a log that ends with what was committed."""
+        """A clean shutdown leaves a log that ends with the committed records."""
         self.asks = False
         stopped: list[object] = []
         metadata = self.metadata
@@ -267,7 +269,7 @@ class MetadataLife:
         self._check(self.node.disk, "a power loss after a clean stop")
 
     def _check_controller(self, metadata: KraftMetadata) -> None:
-        """With all committed the controller's own image is that of its broker, whoever led in between."""
+        """Once everything is committed the controller's image equals its broker's, whoever led in between."""
         assert metadata._components is not None, "it has started"
         decided = metadata._components.driver.controller.image
         if not _same(decided, metadata.image):
@@ -277,13 +279,13 @@ class MetadataLife:
 
 
 class _Survivor:
-    """What a disk would give after a power loss."""
+    """The state of a disk after a power loss."""
 
     def __init__(self, disk: Disk, clock: SimulatedClock, settings: Configuration) -> None:
         self.folder = MetadataFolder(disk, clock, SeededRandom(1), DATA, log_options(settings.settings))
 
     def image_at(self, offset: int) -> Image:
-        """The image of all up to this offset."""
+        """The image of all records up to this offset."""
         folder, latest = self.folder, self.folder.snapshots.latest
         start = folder.log.log_start_offset if latest is None else latest.offset
         loader = MetadataLoader()
@@ -294,7 +296,7 @@ class _Survivor:
 
 
 class _Witness:
-    """A publisher.  The loader goes on after one that raises: what it finds is raised after the event."""
+    """A publisher.  The loader continues after one that raises: a violation is raised after the event."""
 
     name = "witness"
 
@@ -310,7 +312,7 @@ class _Witness:
 
 
 def _same(one: Image, other: Image) -> bool:
-    """Alike in all but the time, which a control batch gets when it is written."""
+    """Equal except for the timestamp, which a control batch gets when it is written."""
     return replace(one, timestamp_ms=0) == replace(other, timestamp_ms=0)
 
 
@@ -330,7 +332,8 @@ def _retention(topic: str, value: int) -> IncrementalAlterConfigsRequest:
 
 @scenario("metadata-life")
 def metadata_life(world: World) -> None:
-    """A metadata log and its quorum's state lose nothing that was committed, whatever their node suffers."""
+    """A metadata log and its quorum's state lose nothing that was committed, whatever happens to their
+    node."""
     with patched(snapshotting, "CLEAN_INTERVAL_MS", CLEAN_INTERVAL_MS):
         _live(world)
 
@@ -361,16 +364,16 @@ def _end_well(world: World, life: MetadataLife) -> None:
     answered = life.answers
     world.run(QUIET_NS, until=lambda: life.answers >= answered + 5)
     if life.answers < answered + 5:
-        raise InvariantError("no request was answered though all is well")
+        raise InvariantError("no request got a response after the faults ended")
     life.stop_cleanly()
 
 
 # ----------------------------------------------------------------------------------------- the planted bugs
 
 
-@planted("metadata: answers before the commit", scenario="metadata-life")
+@planted("metadata: responds before the commit", scenario="metadata-life")
 def answers_before_commit() -> Iterator[None]:
-    """A request is answered when its records are in the page cache."""
+    """The response is sent when the records are in the page cache."""
 
     healthy = ControllerDriver.when_committed
 
@@ -389,16 +392,16 @@ def answers_before_commit() -> Iterator[None]:
         yield
 
 
-@planted("metadata: deposed, and nothing is forgotten", scenario="metadata-life")
+@planted("metadata: a deposed controller keeps uncommitted records", scenario="metadata-life")
 def keeps_uncommitted() -> Iterator[None]:
     """A controller that loses leadership keeps what was not committed."""
     with patched(Controller, "deactivate", lambda self, committed: None):
         yield
 
 
-@planted("metadata: reports what is not committed", scenario="metadata-life")
+@planted("metadata: uncommitted records are published", scenario="metadata-life")
 def reports_uncommitted() -> Iterator[None]:
-    """Publishers hear of everything in the log as soon as something is committed."""
+    """Publishers get everything in the log as soon as something is committed."""
     healthy = RaftStore._commit
 
     def commit(self: RaftStore, high_watermark: int) -> None:
@@ -410,7 +413,7 @@ def reports_uncommitted() -> Iterator[None]:
 
 @planted("metadata: batches are not synced", scenario="metadata-life")
 def batches_not_synced() -> Iterator[None]:
-    """Only the quorum's state reaches the disk before it counts."""
+    """Only the quorum's state is synced before it counts."""
     with patched(MetadataFolder, "_mark_unsynced", lambda self: None):
         yield
 
@@ -431,7 +434,7 @@ def segment_name_not_synced() -> Iterator[None]:
 
 @planted("metadata: votes are not synced", scenario="metadata-life")
 def votes_not_synced() -> Iterator[None]:
-    """The quorum's state is replaced, but nobody waits for the disk."""
+    """The quorum's state is replaced, but not synced."""
     healthy = WholeFiles.write_atomically
 
     def write(self: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
@@ -443,7 +446,7 @@ def votes_not_synced() -> Iterator[None]:
 
 @planted("metadata: the same epoch again", scenario="metadata-life")
 def same_epoch_again() -> Iterator[None]:
-    """A node that starts again goes on in the epoch that it led in before."""
+    """A restarted node continues in the epoch in which it led before."""
     healthy = RaftNode._become_candidate
 
     def stand(self: RaftNode, epoch: int) -> list[Effect]:
@@ -469,9 +472,9 @@ def snapshots_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("metadata: a snapshot of what is not committed", scenario="metadata-life")
+@planted("metadata: a snapshot of uncommitted records", scenario="metadata-life")
 def snapshot_of_uncommitted() -> Iterator[None]:
-    """A snapshot is named after the committed image and holds the controller's newest one."""
+    """A snapshot is named after the committed image and contains the controller's newest one."""
     healthy = KraftMetadata.committed
 
     def committed(self: KraftMetadata, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
@@ -479,8 +482,8 @@ def snapshot_of_uncommitted() -> Iterator[None]:
         newest = self._components.driver.controller.image
         write = SnapshotGenerator.committed
 
-        def write_newest(self: SnapshotGenerator, image: Image, *more: Any) -> None:
-            write(self, replace(newest, offset=image.offset, epoch=image.epoch), *more)
+        def write_newest(self: SnapshotGenerator, image: Image, *arguments: Any) -> None:
+            write(self, replace(newest, offset=image.offset, epoch=image.epoch), *arguments)
 
         with patched(SnapshotGenerator, "committed", write_newest):
             healthy(self, batches, is_end=is_end)
@@ -489,9 +492,9 @@ def snapshot_of_uncommitted() -> Iterator[None]:
         yield
 
 
-@planted("metadata: the log goes too early", scenario="metadata-life")
+@planted("metadata: the log is deleted too early", scenario="metadata-life")
 def log_goes_too_early() -> Iterator[None]:
-    """Of the log only the last segment is kept, wherever the snapshot ends."""
+    """Only the last segment of the log is kept, wherever the snapshot ends."""
     healthy = MetadataFolder.delete_before
 
     def delete_before(self: MetadataFolder, snapshot: SnapshotId) -> object:

@@ -1,9 +1,8 @@
-"""A replicated journal, as small as can be: the simulated world's own test.
+"""A minimal replicated journal: the simulated world's own test.
 
-One primary takes values, writes them to its journal and passes them on; followers write and acknowledge; a
-value on a majority of disks is acknowledged to whoever asked.  It uses every part of the world: messages,
-timers, disks, group commit, crashes.  It is an example, too: a new scenario may start as a copy of this
-file.
+One primary takes values, writes them to its journal and replicates them; followers write and acknowledge; a
+value on a majority of disks is acknowledged to the client.  It uses every part of the world: messages,
+timers, disks, group commit, crashes.  It is also an example: a new scenario may start as a copy of this file.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ MAJORITY = NODES // 2 + 1
 VALUES = 30
 RESEND_NS = 50_000_000
 ASK_EVERY_NS = 60_000_000
-# No streams, so none to cut.  After a failed sync the page cache shows what the disk does not have; a
-# process that starts again on it cannot tell, so that this example, which reads its journal back, is not
-# made for it.
+# There are no streams to cut.  After a failed sync the page cache shows data that the disk does not have; a
+# process that restarts on it cannot tell, and this example, which reads its journal back, does not handle
+# that.
 STRIKES = frozenset(Strike) - {Strike.CUT, Strike.FAILED_SYNC}
 
 # ---------------------------------------------------------------------------------------------- the journal
 
 
 class Journal:
-    """Values in a file: each with its index and a checksum, so that a torn tail is known as such."""
+    """Values in a file: each with its index and a checksum, so that a torn tail is detected."""
 
     RECORD = struct.Struct(">III")
     PATH = "/data/journal"
@@ -71,7 +70,7 @@ class Journal:
         self._file.sync()
 
     def _recover(self) -> list[int]:
-        """The values up to the first bad record; what follows is cut off, for good."""
+        """The values up to the first bad record; the rest is truncated."""
         values: list[int] = []
         data = self._file.read_at(0, self._file.size)
         for position in range(0, len(data) - self.RECORD.size + 1, self.RECORD.size):
@@ -101,13 +100,13 @@ class Replicate:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """So many values are on my disk."""
+    """The sender has this many values on its disk."""
 
     length: int
 
 
 class Primary:
-    """Takes values, passes them on, and answers when a majority has them."""
+    """Takes values, replicates them, and responds when a majority has them."""
 
     def __init__(self, values: list[int]) -> None:
         self.log = list(values)
@@ -161,7 +160,7 @@ class Primary:
 
 
 class Follower:
-    """Writes what comes next, and says how much it has."""
+    """Writes the next value, and reports how many it has."""
 
     def __init__(self, values: list[int]) -> None:
         self.log = list(values)
@@ -183,7 +182,7 @@ class Follower:
 
 
 class Exits:
-    """Where a node's effects go: messages to the world, answers to the scenario."""
+    """Destinations of a node's effects: messages go to the world, replies to the scenario."""
 
     def __init__(self, node: Node, run: Run) -> None:
         self._node = node
@@ -199,11 +198,11 @@ class Exits:
         self._run.answer(to, message)
 
     def apply(self, decided: object) -> None:
-        raise NotImplementedError("the cores of this scenario ask for no Apply")
+        raise NotImplementedError("the cores of this scenario do not use Apply")
 
 
 class Run:
-    """One world with a primary, its followers and someone who asks."""
+    """One world with a primary, its followers and a client."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -231,7 +230,7 @@ class Run:
         return executor
 
     def ask(self, value: int) -> None:
-        """Ask the primary to keep a value, again and again until it says that it did."""
+        """Request that the primary stores a value, repeatedly until it confirms."""
         node = self.world.nodes[PRIMARY]
         if value in self.answered:
             return
@@ -244,7 +243,7 @@ class Run:
             node.program.step(Requested(value, value))
 
     def answer(self, value: int, index: int) -> None:
-        """The primary says that this value is safe."""
+        """The primary confirms that this value is safe."""
         if value not in self.answered:
             self.answered[value] = index
             self._to_check.append(value)
@@ -267,7 +266,7 @@ class Run:
                 raise InvariantError(f"node {node_id} has {log}, the primary has {primary}")
 
     def _check_answers(self) -> None:
-        """What was answered just now would survive a power loss everywhere, on a majority."""
+        """Values that were just acknowledged would survive a power loss everywhere, on a majority."""
         if self._to_check:
             self.check_answers(self._to_check)
             self._to_check.clear()
@@ -301,7 +300,9 @@ def register(world: World) -> None:
     nemesis.stop()
     world.run(5_000_000_000, until=lambda: len(run.answered) == VALUES)
     if len(run.answered) < VALUES:
-        raise InvariantError(f"only {len(run.answered)} of {VALUES} values were answered though all is well")
+        raise InvariantError(
+            f"only {len(run.answered)} of {VALUES} values were acknowledged after the faults ended"
+        )
     run.check_answers(run.answered)
 
 
@@ -310,7 +311,7 @@ def register(world: World) -> None:
 
 @planted("register: send before sync", scenario="register")
 def send_before_sync() -> Iterator[None]:
-    """The executor lets effects out while their entry is still in memory only."""
+    """The executor carries out effects while their entry is still in memory only."""
     healthy = Executor._write
 
     def write(self: Executor, entry: object) -> bool:
@@ -324,7 +325,7 @@ def send_before_sync() -> Iterator[None]:
 
 @planted("register: join the running sync", scenario="register")
 def join_running_sync() -> Iterator[None]:
-    """Who asks for a sync while one runs is told that it is done when that one ends."""
+    """A sync that is requested while one runs is reported as done when that one ends."""
     healthy = GroupCommit._round_done
 
     def round_done(self: GroupCommit, asked: object, errors: object, error: BaseException | None) -> None:
@@ -337,28 +338,28 @@ def join_running_sync() -> Iterator[None]:
 
 @planted("register: one disk is enough", scenario="register")
 def one_disk_is_enough() -> Iterator[None]:
-    """The primary answers when a single disk has the value."""
+    """The primary responds when a single disk has the value."""
     with patched(Primary, "_majority_has", lambda self: max(self._on_disk.values())):
         yield
 
 
 @planted("register: gaps accepted", scenario="register")
 def gaps_accepted() -> Iterator[None]:
-    """A follower takes a value that comes too early."""
+    """A follower accepts a value that arrives too early."""
     with patched(Follower, "_fits", lambda self, index: index > len(self.log)):
         yield
 
 
 @planted("register: value taken twice", scenario="register")
 def values_again() -> Iterator[None]:
-    """A follower takes a value again that it has already."""
+    """A follower accepts a value again that it already has."""
     with patched(Follower, "_fits", lambda self, index: index >= len(self.log)):
         yield
 
 
 @planted("register: torn tail kept", scenario="register")
 def torn_tail_kept() -> Iterator[None]:
-    """Recovery does not look at the checksums."""
+    """Recovery does not check the checksums."""
 
     def recover(self: Journal) -> list[int]:
         data = self._file.read_at(0, self._file.size)

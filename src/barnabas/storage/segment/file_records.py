@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from barnabas.batch.view import BatchHeader, CorruptBatch
 from barnabas.runtime.disk.disk import Buffer, File, Slice
-from barnabas.storage.batch_chain import sound_batches
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import log_files
 from barnabas.storage.log.log_options import LONG_MAX
+from barnabas.storage.segment.batch_chain import sound_batches
 from barnabas.storage.segment.batch_headers import crc_ok, headers, pieces
 from barnabas.storage.segment.segment_files import SegmentFiles
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from barnabas.batch.view import BatchHeader, CorruptBatch, patch_offsets
-from barnabas.storage.batch_chain import sound_batches
 from barnabas.storage.log.log_options import LONG_MAX
+from barnabas.storage.segment.batch_chain import sound_batches
 from tests.storage.logs import batch
 
 

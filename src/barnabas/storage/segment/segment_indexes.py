@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 
 from barnabas.batch.view import BatchHeader, CorruptBatch
-from barnabas.storage.file_records import FileRecords
 from barnabas.storage.log import log_files
+from barnabas.storage.segment.file_records import FileRecords
 from barnabas.storage.segment.index import (
     NO_TIMESTAMP,
     RELATIVE_OFFSET_LIMIT,
