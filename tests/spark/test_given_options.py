@@ -16,9 +16,9 @@ def test_names_have_no_case() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_known_one() -> None:
-    with pytest.raises(OptionError, match=r"^sink_id is no option of this sink; did you mean sinkId\?$"):
+    with pytest.raises(OptionError, match=r"^sink_id is not an option of this sink; did you mean sinkId\?$"):
         GivenOptions({"sink_id": "a"}).check_names(["topic", "sinkId"], "sink")
-    with pytest.raises(OptionError, match=r"^xyz is no option of this source; known are topic, sinkId$"):
+    with pytest.raises(OptionError, match=r"^xyz is not an option of this source; known are topic, sinkId$"):
         GivenOptions({"xyz": "a"}).check_names(["topic", "sinkId"], "source")
 
 
@@ -46,7 +46,7 @@ def test_topics_are_named_by_one_option() -> None:
         GivenOptions({}).selection()
     with pytest.raises(OptionError, match="not subscribe and assign"):
         GivenOptions({"subscribe": "a", "assign": "{}"}).selection()
-    with pytest.raises(OptionError, match="is no regular expression"):
+    with pytest.raises(OptionError, match="is not a regular expression"):
         GivenOptions({"subscribePattern": "("}).selection()
 
 
@@ -54,5 +54,5 @@ def test_options_of_the_client_may_be_refused_and_must_be_known() -> None:
     given = GivenOptions({"kafka.acks": "all"})
     with pytest.raises(OptionError, match="not this one"):
         given.client({"acks": "not this one"})
-    with pytest.raises(OptionError, match="is no option of a client"):
+    with pytest.raises(OptionError, match="is not an option of a client"):
         GivenOptions({"kafka.ackz": "all"}).client({})

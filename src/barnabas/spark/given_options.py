@@ -43,7 +43,7 @@ class GivenOptions:
                 continue
             close = get_close_matches(name.replace("_", ""), lowered, 1)
             hint = f"did you mean {lowered[close[0]]}?" if close else f"known are {', '.join(known)}"
-            raise OptionError(f"{name} is no option of this {kind}; {hint}")
+            raise OptionError(f"{name} is not an option of this {kind}; {hint}")
 
     def text(self, name: str) -> str | None:
         value = self._given.get(name.lower())
@@ -83,7 +83,7 @@ class GivenOptions:
                 re.compile(text)
             except re.error as error:
                 raise OptionError(
-                    f"option subscribePattern: {text!r} is no regular expression: {error}"
+                    f"option subscribePattern: {text!r} is not a regular expression: {error}"
                 ) from None
         return given[0], text
 
