@@ -44,7 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 @pytest.fixture
 def dump(
-    kafka_tool: Callable[..., Any], folder: Folder, monkeypatch: pytest.MonkeyPatch
+    kafka_tool: Callable[..., Any],
+    kafka_libs: Callable[[str], Path],
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., dict[str, list[str]]]:
     """Apache Kafka's dump-log on all files of a kind: lines by file; anything said of a fault fails the test."""
     monkeypatch.setenv("LC_ALL", "C.UTF-8")  # Java prints in the encoding of the locale
@@ -52,6 +55,7 @@ def dump(
     def run(version: str, kind: str, *options: str) -> dict[str, list[str]]:
         files = sorted(path.relative_to(folder.path) for path in folder.path.glob(f"*/*{kind}"))
         assert files
+        kafka_libs(version)  # the first use fetches them, and says so on stderr
         done = kafka_tool(
             version, "dump-log", *options, "--files", ",".join(map(str, files)), cwd=folder.path
         )
