@@ -1,8 +1,6 @@
-"""What storage raises when a file system lets it down, and what it advises then.
+"""The exception for a failed log directory, with advice on the failed system call.
 
-What lives here: the one exception that means "this log directory is no longer to be trusted", and a word for
-people on what a failed system call means.  What may not: refusals of a single request; those are plain
-KafkaErrors and leave the directory in service.
+A rejected request is a plain KafkaError and leaves the directory online.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ def explain(error: OSError) -> str:
 class StorageFailure(KafkaError):
     """A log directory failed.  On the wire it is KAFKA_STORAGE_ERROR; `dirs` takes the directory offline.
 
-    Lack of space is no exception, as in Apache Kafka (KIP-112): jobs, rolls and the cleaner fail of it too,
-    and have no client to tell.
+    This includes lack of space, as in Apache Kafka (KIP-112): background tasks, rolls and the cleaner fail of
+    it too, and have no client to respond to.
     """
 
     def __init__(self, folder: str, action: str, cause: OSError) -> None:
@@ -50,7 +48,7 @@ class StorageFailure(KafkaError):
 
 @contextlib.contextmanager
 def failing(folder: str, action: str) -> Iterator[None]:
-    """An error of the file system takes the directory out of service."""
+    """Turns an OSError into a StorageFailure, which takes the directory offline."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Folders of logs that were renamed: what has to reach the disk before anything may rest on the new names.
+"""Renamed log folders: what must be synced before anything relies on the new names.
 
-What lives here: which log directories that concerns, and the calls that wait for the device.  What may not:
-which folder gets which name, and when (manager.py).
+Contains the affected log directories and the calls that wait for the device.  Renaming belongs in
+log_manager.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from barnabas.storage.log.names import TopicPartition
 
 
 class FolderChanges:
-    """Of one broker.  For the loop's thread; the calls that it plans are for a worker's."""
+    """Used on the loop's thread; the calls that it plans run on a worker."""
 
     def __init__(
         self,
@@ -31,27 +31,27 @@ class FolderChanges:
         self._live = live
         self._logs_in = logs_in
         self._cleaner = cleaner
-        # The partitions that were deleted, by directory; none where only a folder came or went.
+        # The deleted partitions by directory; empty where a folder was only added or moved.
         self._touched: dict[str, set[TopicPartition]] = {}
 
     def deleted(self, log_dir: str, partition: TopicPartition) -> None:
-        """The folder of a partition was renamed to be deleted, or to be kept aside."""
+        """Called when a partition's folder was renamed `-delete` or `-stray`."""
         self._touched.setdefault(log_dir, set()).add(partition)
 
     def touched(self, log_dir: str) -> None:
-        """A log has come to a directory or left it; the partition lives on."""
+        """Called when a log was added to or removed from a directory but the partition still exists."""
         self._touched.setdefault(log_dir, set())
 
     def is_deleted(self, partition: TopicPartition) -> bool:
-        """Whether `plan` would have it."""
+        """Whether `plan` would include it."""
         return any(partition in names for names in self._touched.values())
 
     def plan(self) -> list[tuple[str, set[TopicPartition], Callable[[], None]]]:
         """The directories, which partitions were deleted there, and a call for a worker.
 
-        It makes the new names last, and the checkpoints forget the old ones: else a partition that is made
-        again under the same name would, after a crash, begin where the old one was.  So none may be made
-        before the call has returned.  It waits for the device: many deletions had better share it.
+        The call syncs the new names and removes the old ones from the checkpoints: otherwise a partition that
+        is created again under the same name would, after a crash, start at the old one's offsets.  So none
+        may be created before the call has returned.  It waits for the device: many deletions should share it.
         """
         touched, self._touched = self._touched, {}
         return [

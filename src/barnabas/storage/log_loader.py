@@ -1,8 +1,7 @@
 """Opening the logs of one log directory at start.
 
-What lives here: what each folder found there is, and in which order things are read.  What may not: recovery
-of a single log (log.py), what becomes of a directory that fails (manager.py), and threads: what takes long is
-handed out, and a broker has workers do it.
+Contains the classification of the folders and the order of loading.  Recovery of a single log belongs in
+log/recovery.py, failed directories in log_manager.py.  It has no threads: slow calls are yielded for workers.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Logs that one call opens at most, and how long it may go on with them: the loop hears of what is open.
+# The maximum number of logs that one call opens, and its time limit, so that the loop sees the progress.
 OPENED_PER_CALL = 32
 OPENING_NS = 50_000_000
 _WITHOUT_TOPIC_ID = (log_files.DELETE_FOLDER, log_files.STRAY_FOLDER, log_files.FUTURE_FOLDER)
 
-# Whether a partition found on disk (with its topic id, if it has one) is none that this broker should hold.
+# Whether a partition found on disk (with its topic id, if it has one) is not assigned to this broker.
 IsStray = Callable[[TopicPartition, Uuid | None], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """What lies in a log directory, before a log in it is opened."""
+    """The content of a log directory before its logs are opened."""
 
     live: LogDir
     # Folder, partition, and the topic id that its partition.metadata has.
@@ -56,7 +55,7 @@ class _Directory:
 
 @dataclass(slots=True)
 class _Opened:
-    """Logs that a call has opened, and the error that ended it."""
+    """The logs that a call has opened, and the error that ended it."""
 
     logs: list[tuple[TopicPartition, Log]]
     error: Exception | None = None
@@ -65,8 +64,8 @@ class _Opened:
 def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[PendingCall[object]]:
     """Open the logs of one directory.
 
-    Each step is a call that may take long and waits for the device: it is run, on any thread, before the
-    next; what it has found is taken in here.
+    Each step is a slow call that waits for the device: it runs, on any thread, before the next; its result is
+    applied here.
     """
     reading = PendingCall(partial(_read_dir, manager, path))
     yield reading
@@ -92,7 +91,7 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Pend
             manager.add_log(partition, log)
             manager.loading.opened += 1
         if opened.error is not None:
-            # A log that is half-way through being repaired must be repaired again.
+            # A log whose recovery was interrupted must be recovered again.
             directory.was_clean = False
             raise opened.error
         manager.loading.check()
@@ -104,14 +103,14 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Pend
 
 
 def _plan_checkpoints(manager: LogManager, found: _Directory) -> Iterator[Callable[[], None]]:
-    """What the logs say differently from the checkpoints, now that all of them are open."""
+    """Write the values that differ from the checkpoints, once all logs are open."""
     directory = found.live
     logs = manager.logs_in(directory.path)
     if directory.has_other_gaps(logs):
-        # First: behind a later recovery point, gaps that nobody has noted would be taken for a loss.
+        # First: after a later recovery point, gaps that are not checkpointed would count as lost records.
         yield directory.plan_gaps(logs)
     if found.folders and not directory.was_clean:
-        # What recovery made anew is not synced, and must not be believed once a log has a later segment.
+        # Rebuilt files are not synced, and must not be trusted once a log has a later segment.
         yield directory.plan_recovery_points(logs)
 
 
@@ -142,7 +141,7 @@ def _read_opened(manager: LogManager, path: str, directory: LogDir) -> _Director
             topic_id = read_partition_metadata(disk, f"{path}/{name}")
         folders.append((f"{path}/{name}", partition, topic_id))
     if not directory.was_clean:
-        # Folders that the last life made may not have reached the disk; a flush of their logs relies on it.
+        # Folders created by the last run may not be synced; flushes of their logs rely on it.
         disk.sync_folder(path)
     return _Directory(
         directory,
@@ -160,7 +159,7 @@ def _open_some(
     folders: Sequence[tuple[str, TopicPartition]],
     options: Mapping[str, LogOptions],
 ) -> _Opened:
-    """As many of them, in order, as can be opened in a while; one at least."""
+    """Open as many of them, in order, as the time limit allows, but at least one."""
     opened = _Opened([])
     until_ns = manager.clock.monotonic_ns() + OPENING_NS
     for folder, partition in folders:
@@ -196,7 +195,7 @@ def _waits_to_go(name: str) -> bool:
 def _is_aside(
     manager: LogManager, folder: str, partition: TopicPartition, topic_id: Uuid | None, is_stray: IsStray
 ) -> Generator[PendingCall[object], None, bool]:
-    """Whether a folder holds no log to serve: to be deleted, stray, or found to be stray just now."""
+    """Whether a folder has no log to open: to be deleted, stray, or now found to be stray."""
     if folder.endswith(log_files.DELETE_FOLDER):
         manager.folders_to_delete.append((manager.clock.wall_ms(), folder))
         return True
@@ -207,7 +206,7 @@ def _is_aside(
             if topic_id is not None:
                 manager.topic_ids[partition] = topic_id
             return False
-        # A replica that was deleted while its directory was offline (KIP-858): kept, out of the way.
+        # A replica that was deleted while its directory was offline (KIP-858): kept, but not opened.
         renaming = PendingCall(partial(_make_stray, manager, folder, partition))
         yield renaming
         folder = renaming.finish()

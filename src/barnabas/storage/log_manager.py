@@ -1,7 +1,7 @@
-"""All logs of a broker: opened at start, made, moved and closed here.
+"""The logs of a broker: opens, creates, moves, deletes and closes them.
 
-What lives here: which partition's log is where, and what happens to it when its directory fails.  What may
-not: leadership and replication; the jobs by the clock (jobs.py), which work on what is here.
+Contains where each partition's log is, and what happens when its directory fails.  Leadership and replication
+belong in replica/, scheduled work in log_tasks.py.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class LogManager:
         self.directory_ids = directory_ids or {}
         self._listeners: list[OfflineListener] = []
         self._preferred: dict[TopicPartition, str] = {}
-        # Topic ids that no partition.metadata says yet.
+        # Topic ids that are not yet written to partition.metadata.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
-        # Logs whose copy in another directory has taken over, and that directory.
+        # Logs replaced by their future log in another directory, and that directory.
         self._replaced: dict[Log, str] = {}
-        # What replication-offset-checkpoint said when the logs were opened.
+        # The content of replication-offset-checkpoint when the logs were opened.
         self.checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
@@ -85,17 +85,17 @@ class LogManager:
                 on_deletes=self.logs_with_deletes.add,
                 plan_gaps=self.plan_gaps,
             )
-        # What was renamed by deletions and moves, and does not last yet.
+        # Renames by deletions and moves that are not synced yet.
         self.changes = FolderChanges(disk, self.live, self.logs_in, self.cleaner)
 
     # Opening
 
     def load(self, is_stray: IsStray = lambda partition, topic_id: False) -> Iterator[PendingCall[object]]:
-        """Open every log of every live directory, in calls: each is to be run, anywhere, before the next.
+        """Open every log of every live directory, in calls: each must run, on any thread, before the next.
 
-        One that nobody has run by then is run here: `loading` sees how far it is, and stops it.
-        A directory that fails on the way is offline.  What only an administrator can put right (a folder that
-        does not belong, a partition in two places) refuses the start.
+        A call that has not run by then runs here; `loading` reports the progress and can stop it.  A
+        directory that fails is taken offline.  A fault that only an administrator can repair (an unknown
+        folder, a partition in two directories) fails the start.
         """
         for path in self.dirs.live:
             try:
@@ -106,7 +106,7 @@ class LogManager:
             raise StorageRefused(f"no log directory is left: {'; '.join(self.dirs.offline.values())}")
 
     def open(self) -> None:
-        """All of `load` at once."""
+        """Run all of `load`."""
         for _ in self.load():
             pass
 
@@ -137,7 +137,7 @@ class LogManager:
         return log
 
     def add_log(self, partition: TopicPartition, log: Log) -> None:
-        """One that was just opened."""
+        """Add a log that was opened."""
         logs = self.futures if log.folder.endswith(log_files.FUTURE_FOLDER) else self.logs
         if partition in logs:
             log.abandon()
@@ -146,7 +146,7 @@ class LogManager:
         logs[partition] = log
         self.logs_with_deletes.add(log)
 
-    # Looking up and making
+    # Looking up and creating
 
     def all_logs(self) -> list[Log]:
         return [*self.logs.values(), *self.futures.values()]
@@ -170,9 +170,9 @@ class LogManager:
         directory_id: Uuid | None = None,
         future: bool = False,
     ) -> Log:
-        """The partition's log, made if need be: in the wanted directory, else where the fewest logs are.
+        """The partition's log, created if needed in the preferred directory or the one with the fewest logs.
 
-        Unless the partition is new, its log might be in a directory that is offline: then none is made.
+        Unless the partition is new, its log may be in an offline directory: then none is created.
         """
         self._check_topic_id(partition, topic_id)
         logs = self.futures if future else self.logs
@@ -222,7 +222,7 @@ class LogManager:
         return self.dirs.by_fewest_partitions(counts)
 
     def _check_topic_id(self, partition: TopicPartition, topic_id: Uuid | None) -> None:
-        """Before a log is made: a refusal must leave none behind."""
+        """Called before a log is created, so that an error leaves none behind."""
         known = self.topic_ids.get(partition)
         if None not in (known, topic_id) and known != topic_id:
             raise KafkaError(
@@ -231,10 +231,10 @@ class LogManager:
             )
 
     def take_unwritten_ids(self) -> list[tuple[str, Uuid]]:
-        """Folders that lack their partition.metadata, for a job to write them.
+        """Folders without partition.metadata, for a background task to write.
 
-        Apart from creation, because it waits for the device.  A crash before it leaves a partition without a
-        topic id, which the cluster tells again.
+        Separate from creation because it waits for the device.  A crash before it leaves a partition without
+        a topic id, which the metadata log provides again.
         """
         pending, self._unwritten_ids = self._unwritten_ids, {}
         return [
@@ -245,7 +245,7 @@ class LogManager:
         ]
 
     def write_topic_ids(self) -> None:
-        """All of `take_unwritten_ids`, here and now."""
+        """Write all of `take_unwritten_ids` on this thread."""
         unwritten = self.take_unwritten_ids()
         for log_dir in list(self.live):
             with self.guarding(log_dir):
@@ -255,9 +255,9 @@ class LogManager:
     # Changing
 
     def truncate_to(self, partition: TopicPartition, offset: int, *, future: bool = False) -> None:
-        """Cut a follower's log; the cleaner must not be at work on what goes.
+        """Truncate a follower's log, after stopping the cleaner on it.
 
-        This waits for the device, as `truncate_fully_to` does: not for a loop that serves others.
+        Waits for the device, as `truncate_fully_to` does: do not call it on a loop that serves requests.
         """
         self._truncate(partition, future, lambda log: log.truncate_to(offset))
 
@@ -269,7 +269,7 @@ class LogManager:
         future: bool = False,
         log_start_offset: int | None = None,
     ) -> None:
-        """Drop all records and start anew at an offset."""
+        """Remove all records and restart the log at an offset."""
         self._truncate(
             partition, future, lambda log: log.truncate_fully_to(offset, log_start_offset=log_start_offset)
         )
@@ -285,7 +285,7 @@ class LogManager:
         if self.cleaner is not None and not future:
             self.cleaner.truncated(partition, log_dir, log.active.base_offset)
         self.logs_with_deletes.add(log)
-        # Here and now, not by a worker: what is written there next must not pass for flushed after a crash.
+        # On this thread, not on a worker: batches written next must not count as flushed after a crash.
         self.checkpoint_recovery_points(log_dir)
         self._checkpoint_cleaner(log_dir)
 
@@ -295,7 +295,7 @@ class LogManager:
         self.finish_deletes()
 
     def finish_deletes(self) -> None:
-        """All that `changes` plans, here and now."""
+        """Run everything that `changes` plans on this thread."""
         for log_dir, _, finish in self.changes.plan():
             with self.guarding(log_dir):
                 finish()
@@ -327,7 +327,7 @@ class LogManager:
         self.changes.deleted(log_dir, partition)
 
     def replace_with_future(self, partition: TopicPartition) -> None:
-        """All of `switch_to_future`, `delete_replaced` and `finish_deletes`, here and now."""
+        """Run `switch_to_future`, `delete_replaced` and `finish_deletes` on this thread."""
         current, new_dir = self.switch_to_future(partition)
         with self.guarding(new_dir):
             self.disk.sync_folder(new_dir)
@@ -335,10 +335,10 @@ class LogManager:
         self.finish_deletes()
 
     def switch_to_future(self, partition: TopicPartition) -> tuple[Log, str]:
-        """The copy in another directory has caught up: it becomes the log.  The old log, and that directory.
+        """Make the caught-up future log the current log; returns the old log and the new directory.
 
-        The directory is to be synced before `delete_replaced`: the old log must not go before the name of the
-        new one lasts.
+        Sync the directory before `delete_replaced`: the old log must not be deleted before the new name is
+        durable.
         """
         current, future = self.logs.get(partition), self.futures.get(partition)
         if current is None or future is None:
@@ -349,7 +349,7 @@ class LogManager:
         if partition not in self.futures:
             raise _failed(f"{new_dir} failed while {partition} moved there")
         future.advance_high_watermark(min(current.high_watermark, future.end_offset))
-        # Whatever gaps it was copied with, what is appended from now on has none.
+        # Batches appended from now on have no gaps, whatever gaps were copied.
         future.gaps_end = min(future.gaps_end, future.end_offset)
         self.logs[partition] = self.futures.pop(partition)
         if self.cleaner is not None:
@@ -359,7 +359,7 @@ class LogManager:
         return current, new_dir
 
     def delete_replaced(self, log: Log) -> None:
-        """What has taken over from this log lasts, so this one may go; `changes` plans what is to follow."""
+        """Delete a log whose replacement is durable; `changes` plans the rest."""
         old_dir, new_dir = log_dir_of(log), self._replaced.pop(log)
         name = log_files.folder_on_the_way(log.topic, log.partition, log_files.DELETE_FOLDER, self.random)
         with self.guarding(old_dir):
@@ -385,7 +385,7 @@ class LogManager:
             self.plan_gaps(log_dir)()
 
     def plan_gaps(self, log_dir: str) -> Callable[[], None]:
-        """For a worker: write down where gaps of compaction may be, before they are made."""
+        """The call, for a worker, that checkpoints where compaction may leave gaps, before it does."""
         directory = self.live.get(log_dir)
         return _nothing if directory is None else directory.plan_gaps(self.logs_in(log_dir))
 
@@ -402,11 +402,11 @@ class LogManager:
     # Failing and closing
 
     def on_offline(self, listener: OfflineListener) -> None:
-        """Be told (directory, reason, its partitions) when one fails."""
+        """Add a listener for (directory, reason, its partitions) of failed directories."""
         self._listeners.append(listener)
 
     def hold_failures(self) -> tuple[list[tuple[str, str, list[TopicPartition]]], OfflineListener]:
-        """Note from now on what listeners would be told; they, as one, for whoever tells them later."""
+        """Collect failures instead of notifying listeners; returns the list and the combined listener."""
         held: list[tuple[str, str, list[TopicPartition]]] = []
         listeners, self._listeners = self._listeners, [lambda *failure: held.append(failure)]
 
@@ -418,14 +418,14 @@ class LogManager:
 
     @contextlib.contextmanager
     def guarding(self, log_dir: str) -> Iterator[None]:
-        """Work on a directory; if the device lets us down it goes offline and the rest goes on."""
+        """Take the directory offline if the enclosed work fails; the others continue."""
         try:
             yield
         except (OSError, StorageFailure) as error:
             self.fail(log_dir, error)
 
     def fail(self, log_dir: str, error: Exception) -> None:
-        """Take a directory offline with all partitions in it; the others are not touched (M-E5)."""
+        """Take a directory offline with all its partitions; the others are not affected (M-E5)."""
         if not self.dirs.is_live(log_dir):
             return
         partitions = []
@@ -446,7 +446,7 @@ class LogManager:
             listener(log_dir, reason, partitions)
 
     def _forget_lost(self, log_dir: str) -> None:
-        """A topic made anew under the name of a lost one has another id, and needs another directory."""
+        """A topic created again under the name of a lost one has another id and needs another directory."""
         for ids in (self.topic_ids, self._unwritten_ids):
             for partition in [tp for tp in ids if tp not in self.logs and tp not in self.futures]:
                 del ids[partition]
@@ -454,7 +454,7 @@ class LogManager:
             del self._preferred[partition]
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Flush and close every log, write the checkpoints, then the mark of a clean stop; drop the locks."""
+        """Flush and close every log, write the checkpoints and the clean shutdown file, release the locks."""
         try:
             if self.cleaner is not None:
                 self.cleaner.stop()
@@ -473,8 +473,8 @@ class LogManager:
     def _close_dir(self, directory: LogDir, broker_epoch: int) -> None:
         logs = self.logs_in(directory.path)
         if not directory.is_loaded:
-            # What the checkpoints say of the logs that were not opened yet must stay, and nothing was written
-            # that had to be flushed: the next start begins as this one did.
+            # Checkpoint entries of logs that were not opened yet must stay, and nothing was written that
+            # needs a flush: the next start begins as this one did.
             for log in logs.values():
                 log.abandon()
             directory.mark_clean(broker_epoch)
@@ -496,7 +496,7 @@ class LogManager:
 
 
 def _nothing() -> None:
-    """There is nothing to write."""
+    """Does nothing: there is nothing to write."""
 
 
 def _failed(message: str) -> KafkaError:

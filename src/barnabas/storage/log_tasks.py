@@ -1,8 +1,7 @@
-"""The jobs that keep a broker's logs in shape, by the clock and in small pieces.
+"""The scheduled background tasks of a broker's logs, run in small pieces, usually one log each.
 
-What lives here: what is due when, and the pieces each job is cut into, usually one log each.  What may not:
-threads and timers.  `run_due` is called by the broker's loop; it does a bounded number of pieces and says how
-long it may sleep.
+It has no threads or timers: the broker's loop calls `run_due`, which does a bounded number of pieces and
+returns how long to wait.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ from barnabas.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-# Pieces that one call does at most, so that the loop serves requests in between.
+# The maximum number of pieces per call, so that the loop serves requests in between.
 PIECES_PER_CALL = 16
 # How long to sleep when nothing at all is scheduled.
 LONGEST_SLEEP_MS = 60_000
-# When the workers take no more.
+# How long to wait when the workers' queue is full.
 RETRY_MS = 100
-# How often logs are asked for files whose deletion came up outside of a job (truncation by a follower).
+# How often deletions scheduled outside of a task (truncation by a follower) are collected.
 COLLECT_INTERVAL_MS = 30_000
 
 Piece = Callable[[], None]
 Flush = Callable[[Log, int], None]
 CheckpointPlan = Callable[[LogDir, Mapping[TopicPartition, Log]], Piece]
-# A call to run, and what to tell its end to (None: it went well).
+# A call to run, and the callback for its error (None on success).
 Offload = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class LogTaskOptions:
-    """How often each job runs; broker options of the names below with `_` for `.`."""
+    """How often each task runs; broker options of the names below with `_` for `.`."""
 
     log_flush_scheduler_interval_ms: int = 2**63 - 1
     log_flush_offset_checkpoint_interval_ms: int = 60_000
@@ -59,7 +58,7 @@ class LogTaskOptions:
 
     @classmethod
     def of(cls, broker: Mapping[str, object]) -> LogTaskOptions:
-        """From the broker's effective settings."""
+        """From the broker's effective configuration."""
         values = {
             name: broker[name.replace("_", ".")]
             for name in cls.__dataclass_fields__
@@ -78,10 +77,10 @@ def _here_and_now(call: Callable[[], None], done: Callable[[BaseException | None
 
 
 class LogTasks:
-    """Runs the jobs of one LogManager.
+    """Runs the tasks of one LogManager.
 
-    `flush` syncs a log up to an offset, `offload` runs a call that waits for the device and then reports how
-    it ended: a broker gives both to its workers.  By default all is done here and now.
+    `flush` syncs a log up to an offset, `offload` runs a call that waits for the device and reports its
+    outcome: a broker gives both to its workers.  By default both run on this thread.
     """
 
     def __init__(
@@ -96,21 +95,21 @@ class LogTasks:
         self._options = options
         self._flush = flush
         self._offload = offload
-        # (Folder, what) of the files that are just being written.
+        # (Folder, kind) of the files that are being written.
         self._writing: set[tuple[str, str]] = set()
-        # Files and folders to remove, one after another: thousands must not keep a flush from the workers.
+        # Files and folders to remove, one at a time: thousands must not block flushes on the workers.
         self._removals: deque[tuple[str, Piece]] = deque()
         self._is_removing = False
         self._clock = manager.clock
         self._pieces: deque[Piece] = deque()
-        # (due, number that breaks ties, interval, pieces of the job)
+        # (due, tie-breaking number, interval, pieces of the task)
         self._schedule: list[tuple[int, int, int, Callable[[], Iterable[Piece]]]] = []
-        # (due, number that breaks ties, piece) of what is done once.
+        # (due, tie-breaking number, piece) of one-time tasks.
         self._once: list[tuple[int, int, Piece]] = []
         self._number = 0
 
     def start(self) -> None:
-        """The first run of each job comes after log.initial.task.delay.ms, as Apache Kafka has it."""
+        """Schedule the first run of each task after log.initial.task.delay.ms, as Apache Kafka does."""
         options = self._options
         first = self._now_ms() + options.log_initial_task_delay_ms
         self._every(options.log_retention_check_interval_ms, first, self._retention)
@@ -136,7 +135,7 @@ class LogTasks:
         return self._clock.monotonic_ns() // NS_PER_MS
 
     def run_due(self, pieces: int = PIECES_PER_CALL) -> int:
-        """Do up to so many pieces of what is due; how many milliseconds may pass until the next call."""
+        """Run up to this many due pieces; returns the milliseconds until the next call."""
         self._take_up()
         for _ in range(min(pieces, len(self._pieces))):
             self._pieces.popleft()()
@@ -179,10 +178,10 @@ class LogTasks:
         for log in self._manager.all_logs():
             yield self._guarded(log_dir_of(log), partial(action, log))
 
-    # The jobs
+    # The tasks
 
     def _retention(self) -> Iterable[Piece]:
-        """Of logs that are not compacted; the cleaner sees to the others, so that the two never meet."""
+        """Retention of logs that are not compacted; the cleaner handles the others, to avoid conflicts."""
         return self._per_log(lambda log: None if log.options.cleanup_compact else self._expire(log))
 
     def _expire(self, log: Log) -> None:
@@ -211,27 +210,27 @@ class LogTasks:
 
     def _checkpoint(self, log_dir: str, name: str, plan: CheckpointPlan) -> None:
         directory = self._manager.live.get(log_dir)
-        # While the slow write of last time is still under way, the next time will do.
+        # Skip this time while the last write is still in progress.
         if directory is not None and (log_dir, name) not in self._writing:
             self._write(log_dir, (log_dir, name), plan(directory, self._manager.logs_in(log_dir)))
 
     def _write_topic_ids(self, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
-        """One call for all that came up: ten thousand new partitions must not keep every worker busy."""
+        """One call for all pending ids: ten thousand new partitions must not occupy every worker."""
         if (log_dir, "topic ids") in self._writing:
-            # A partition may have been deleted and made anew: the last one must stay.
+            # A partition may have been deleted and created again: the last id must win.
             self._at(self._now_ms() + RETRY_MS, partial(self._write_topic_ids, log_dir, topic_ids))
         else:
             write = partial(write_partition_metadata_of, self._manager.disk, log_dir, topic_ids)
             self._write(log_dir, (log_dir, "topic ids"), write)
 
-    # What waits for the device
+    # Calls that wait for the device
 
     def _write(self, log_dir: str, key: tuple[str, str], write: Piece) -> None:
         self._writing.add(key)
         self._hand_over(log_dir, write, lambda: self._writing.discard(key))
 
     def _hand_over(self, log_dir: str, call: Piece, done: Piece) -> None:
-        """Have it run elsewhere; if nobody takes it now, a little later."""
+        """Offload a call; retry a little later if the workers' queue is full."""
 
         def ended(error: BaseException | None) -> None:
             if isinstance(error, WorkersBusyError):
@@ -274,7 +273,7 @@ class LogTasks:
                 self._at(job.due_ms, partial(self._remove_soon, log_dir_of(log), job.run))
 
     def _folders_due(self) -> Iterator[Piece]:
-        """Partitions that were deleted, after log.segment.delete.delay.ms."""
+        """The folders of deleted partitions, after log.segment.delete.delay.ms."""
         before = self._clock.wall_ms() - self._options.log_segment_delete_delay_ms
         waiting = self._manager.folders_to_delete
         due = [folder for marked, folder in waiting if marked <= before]

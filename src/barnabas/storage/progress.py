@@ -1,7 +1,4 @@
-"""How far the opening of logs has come: reported when it takes long, and the way to end it early.
-
-What lives here: who looks over the shoulder of recovery.  What may not: recovery.
-"""
+"""The progress of opening logs: logged when it takes long, with a way to stop it early."""
 
 from __future__ import annotations
 
@@ -12,41 +9,41 @@ from barnabas.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# How often a line says how far it is.
+# The interval of progress log lines.
 REPORT_INTERVAL_NS = 10_000_000_000
 
 Watch = Callable[[str, int, int], None]
-"""Told, every some hundred kilobytes, which file is being read, up to where, and its size.
+"""Called every few hundred kilobytes with the file being read, the position and the file size.
 
-What it raises ends the work, as a crash would: the next start begins it anew.
+An exception it raises ends the recovery, as a crash would: the next start begins it again.
 """
 
 
 def unwatched(path: str, position: int, size: int) -> None:
-    """Nobody looks."""
+    """Ignores the progress."""
 
 
 class LoadingStopped(Exception):
-    """The broker is to stop before its logs are open."""
+    """The broker shuts down before its logs are open."""
 
 
 class LoadingWatch:
-    """Of all logs of a broker; what is opened runs on workers, one at a time, and `stop` is for the loop."""
+    """The progress of all logs of a broker; workers report, one at a time, and the loop calls `stop`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._next_report_ns = clock.monotonic_ns() + REPORT_INTERVAL_NS
         self.is_stopped = False
-        # Of the directory that is just being opened.
+        # Counts for the directory that is being opened.
         self.opened = 0
         self.total = 0
 
     def stop(self) -> None:
-        """End what is under way, soon."""
+        """Stop the loading soon."""
         self.is_stopped = True
 
     def begin(self, total: int) -> None:
-        """A directory with so many logs."""
+        """Start counting for a directory with this many logs."""
         self.opened, self.total = 0, total
 
     def check(self) -> None:

@@ -1,18 +1,17 @@
-"""What storage says when it will not go on: one line that names the place, the fault and the way out.
+"""Exceptions for files and folders that storage cannot use: one line with the path, the fault and the remedy.
 
-What lives here: the exceptions of files and folders that no client ever sees.  What may not: refusals that
-cross the wire, which are `base.errors.KafkaError`.
+Clients never see these; errors that are sent in responses are `base.errors.KafkaError`.
 """
 
 from __future__ import annotations
 
 
 class StorageRefused(Exception):
-    """A file or folder that we do not take; the message is complete and fit for a user's eyes."""
+    """A file or folder that cannot be used; the message is complete and meant for users."""
 
 
 class DamagedFile(StorageRefused):
-    """The content of a file is not what its format allows."""
+    """The content of a file violates its format."""
 
     def __init__(self, path: str, fault: str, line: int | None = None) -> None:
         self.path = path
@@ -22,7 +21,7 @@ class DamagedFile(StorageRefused):
 
 
 class FolderRefused(StorageRefused):
-    """A log directory that cannot serve: in use, of another cluster or node, unformatted, unreadable."""
+    """A log directory that cannot be used: locked, of another cluster or node, unformatted, unreadable."""
 
     def __init__(self, folder: str, fault: str) -> None:
         self.folder = folder

@@ -167,7 +167,7 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone(caplog: pytest.LogCaptureFix
     list(steps(cleaner))
     assert cleaner.uncleanable == {ORDERS}
     assert (
-        "orders-0 cannot be cleaned and is left as it is: the checksum of the batch at offset 0"
+        "orders-0 cannot be cleaned and is left unchanged: the checksum of the batch at offset 0"
         in caplog.text
     )
     assert cleaner.clean_up_to(ORDERS) is None

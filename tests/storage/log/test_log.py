@@ -462,7 +462,7 @@ def test_the_high_watermark_stays_within_the_log() -> None:
     assert log.set_high_watermark(-1) == 0
     assert log.advance_high_watermark(3)
     assert not log.advance_high_watermark(2)
-    with pytest.raises(ValueError, match="beyond the end"):
+    with pytest.raises(ValueError, match="beyond the log end offset"):
         log.advance_high_watermark(6)
 
 

@@ -320,7 +320,7 @@ def test_a_torn_last_batch_after_a_clean_stop_is_cut(caplog: pytest.LogCaptureFi
     disk.write_atomically(last, disk.read_bytes(last)[:-5])
     with caplog.at_level(logging.WARNING):
         again = open_log(disk, TINY)
-    assert "a clean stop was marked" in caplog.text
+    assert "despite a clean shutdown" in caplog.text
     assert again.end_offset == log.end_offset - 2
     assert offsets(again) == list(range(again.end_offset))
 

@@ -77,7 +77,7 @@ def test_of_two_that_do_not_follow_each_other_the_damaged_one_ends_the_chain(
 ) -> None:
     found, fault = sound(offsets, last_offset)
     assert found == expected
-    assert "do not fit those around it" in fault
+    assert "do not fit those of adjacent batches" in fault
 
 
 def test_a_wrong_crc_ends_the_chain() -> None:

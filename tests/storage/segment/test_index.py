@@ -131,7 +131,7 @@ def test_a_time_index_takes_only_later_times_and_keeps_a_slot_for_the_closing_en
         index.maybe_append(12, BASE + 3)
     index.maybe_append(12, BASE + 3, closing=True)
     assert index.last == TimestampOffset(12, BASE + 3)
-    with pytest.raises(ValueError, match="goes back"):
+    with pytest.raises(ValueError, match="is before the last"):
         index.maybe_append(11, BASE + 4, closing=True)
 
 

@@ -48,7 +48,7 @@ def test_a_length_that_reaches_beyond_the_segment_is_no_end_of_the_log() -> None
     flip(disk, path(0), size + 8, 0x10)
     flip(disk, path(0, log_files.OFFSET_INDEX), 0, 0x7F)  # no entry leads past it
     log = open_log(disk, SHORT)
-    with pytest.raises(CorruptBatch, match="is not whole"):
+    with pytest.raises(CorruptBatch, match="is incomplete"):
         read(log, 1)
     assert read(log, 3) == [3, 4, 5]
 
@@ -73,7 +73,7 @@ def test_an_offset_that_leapt_is_not_returned() -> None:
     flip(disk, path(3), size + 7)  # 4 becomes 5, which is the next one's
     log = open_log(disk, SHORT)
     assert read(log, 3) == [3]
-    with pytest.raises(CorruptBatch, match="do not fit those around it"):
+    with pytest.raises(CorruptBatch, match="do not fit those of adjacent batches"):
         read(log, 4)
     assert read(log, 6) == [6, 7, 8]
 

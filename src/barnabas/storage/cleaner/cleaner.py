@@ -1,9 +1,9 @@
 """The log cleaner: keeps the last value of each key in logs with cleanup.policy=compact (M-E3).
 
-What lives here: choosing the dirtiest log, remembering in `cleaner-offset-checkpoint` how far each one is
-clean, pausing, giving up on a log that cannot be cleaned.  What may not: the cleaning (cleaner_round.py).
+Contains choosing the dirtiest log, the `cleaner-offset-checkpoint`, pausing, and marking a log as
+uncleanable.  The cleaning itself belongs in cleaning_round.py.
 
-It has no thread: `step()` does one slice and says how long to wait before the next.
+It has no thread: `step()` does one slice of work and returns how long to wait before the next.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_DEDUPE_BYTES = 2**31 - 1
 MAX_PIECE_BYTES = 64 * 1024
 MIN_PIECE_BYTES = 4096
 Piece = Callable[[], None]
-# What a step says instead of a count of bytes when no log is due.
+# What a step returns instead of a number of bytes if no log is due.
 IDLE = -1
 
 
@@ -51,7 +51,7 @@ class CleanerOptions:
 
     @classmethod
     def of(cls, broker: Mapping[str, object]) -> CleanerOptions:
-        """From the broker's effective settings."""
+        """From the broker's effective configuration."""
         values = {
             name: broker[f"log.cleaner.{name.replace('_', '.')}"]
             for name in cls.__dataclass_fields__
@@ -76,7 +76,7 @@ class CleanerOptions:
 
 
 class LogCleaner:
-    """Cleans the logs that `logs` shows, one at a time."""
+    """Cleans the logs that `logs` returns, one at a time."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class LogCleaner:
         self._cleaning: TopicPartition | None = None
         self._work: Generator[int] | None = None
         self._round: CleaningRound | None = None
-        # Directories whose checkpoint differs from what is known.
+        # Directories whose checkpoint is out of date.
         self._unwritten: set[str] = set()
         self._checkpoint_sync: PendingSync | None = None
         self._in_step = False
         self._resume_at_ns = 0
-        # Of the last finished round, and the dirtiest log seen when it was chosen.
+        # Statistics of the last completed round, and the dirtiest ratio when its log was chosen.
         self.last_stats: RoundStats | None = None
         self.dirtiest_ratio = 0.0
         self.longest_overdue_ms = 0
@@ -117,7 +117,7 @@ class LogCleaner:
     # Directories and their checkpoints
 
     def add_dir(self, log_dir: str) -> None:
-        """Read how far the logs of a directory are clean; a damaged checkpoint means cleaning them anew."""
+        """Read the cleaner checkpoint of a directory; if it is damaged, clean its logs from the start."""
         checkpoint = OffsetCheckpoint(self._disk, log_dir, CLEANER_CHECKPOINT)
         checkpoint.create()
         try:
@@ -129,7 +129,7 @@ class LogCleaner:
         self._checkpoints[log_dir] = checkpoint
 
     def remove_dir(self, log_dir: str) -> None:
-        """The directory failed: leave its logs alone."""
+        """Stop cleaning the logs of a failed directory."""
         self._checkpoints.pop(log_dir, None)
         self._clean_up_to.pop(log_dir, None)
         self._unwritten.discard(log_dir)
@@ -145,7 +145,7 @@ class LogCleaner:
         return next((d[partition] for d in self._clean_up_to.values() if partition in d), None)
 
     def _note(self, log_dir: str, partition: TopicPartition, offset: int | None) -> None:
-        """Set or (None) drop a partition's entry.  Entries of logs that are gone go with it."""
+        """Set or (None) remove a partition's entry.  Also removes entries of logs that no longer exist."""
         known = self._clean_up_to.get(log_dir)
         if known is None:
             return
@@ -157,20 +157,20 @@ class LogCleaner:
             self._unwritten.add(log_dir)
 
     def plan_checkpoint(self, log_dir: str) -> Piece:
-        """Write down what the three below, and cleaning, have changed: a call that waits for the device."""
+        """A call that writes the changes by cleaning and by the three methods below; waits for the device."""
         if log_dir not in self._unwritten:
             return _nothing
         self._unwritten.discard(log_dir)
         return self._checkpoints[log_dir].plan(self._clean_up_to[log_dir])
 
     def forget(self, partition: TopicPartition, log_dir: str) -> None:
-        """A partition's folder goes: stop cleaning it and drop its entry.  `plan_checkpoint` is to follow."""
+        """Stop cleaning a deleted partition and remove its entry.  Call `plan_checkpoint` afterwards."""
         self._leave(partition)
         self._uncleanable.discard(partition)
         self._note(log_dir, partition, None)
 
     def moved(self, partition: TopicPartition, old_dir: str, new_dir: str) -> None:
-        """A partition changed directories: its entry goes with it.  `plan_checkpoint` is to follow."""
+        """Move the entry of a partition that changed directories.  Call `plan_checkpoint` afterwards."""
         self._leave(partition)
         offset = self._clean_up_to.get(old_dir, {}).get(partition)
         if offset is not None:
@@ -178,7 +178,7 @@ class LogCleaner:
             self._note(new_dir, partition, offset)
 
     def truncated(self, partition: TopicPartition, log_dir: str, offset: int) -> None:
-        """A log was cut: it cannot be clean beyond that offset.  `plan_checkpoint` is to follow."""
+        """Limit the entry of a truncated log to this offset.  Call `plan_checkpoint` afterwards."""
         clean = self._clean_up_to.get(log_dir, {}).get(partition)
         if clean is not None and clean > offset:
             self._note(log_dir, partition, offset)
@@ -190,13 +190,13 @@ class LogCleaner:
 
     @property
     def log_at_work(self) -> Log | None:
-        """The log that is just being cleaned."""
+        """The log that is being cleaned."""
         return None if self._round is None else self._round.target.log
 
     def cancel(self, partition: TopicPartition) -> None:
-        """Stop the cleaning of a partition; files that are just changing their names do so to the end.
+        """Stop the cleaning of a partition; a swap in progress is completed first.
 
-        It may be chosen again.  Never waits for the device.
+        The partition may be chosen again.  Never waits for the device.
         """
         if self._cleaning == partition and self._round is not None and self._round.is_swapping:
             self._round.is_cancelled = True
@@ -204,11 +204,11 @@ class LogCleaner:
             self._end(partition)
 
     def abort(self, partition: TopicPartition) -> None:
-        """`cancel`, and it has stopped when this returns: files get their names here and now."""
+        """`cancel`, but cleaning has stopped when this returns: a swap in progress is completed here."""
         self._end(partition)
 
     def _leave(self, partition: TopicPartition) -> None:
-        """Its folder is to be deleted: whatever is half-done there stays so."""
+        """Stop cleaning a partition whose folder is about to be deleted, without completing a swap."""
         if self._round is not None and self._cleaning == partition:
             self._round.is_abandoned = True
         self._end(partition)
@@ -218,7 +218,7 @@ class LogCleaner:
             self._abandon()
 
     def pause(self, partition: TopicPartition) -> None:
-        """Stop cleaning it and do not start again until each pause was resumed."""
+        """Stop cleaning a partition until every pause is resumed."""
         self.abort(partition)
         self._paused[partition] = self._paused.get(partition, 0) + 1
 
@@ -232,13 +232,13 @@ class LogCleaner:
             self._paused[partition] = count - 1
 
     def _abandon(self) -> None:
-        """Drop the work under way.  From within its own step it ends when that step does."""
+        """Drop the current round.  If called from within its own step, it ends with that step."""
         work, self._work, self._cleaning = self._work, None, None
         if work is not None and not self._in_step:
             work.close()
 
     def stop(self) -> None:
-        """The broker stops: drop the work under way."""
+        """Drop the current round: the broker is shutting down."""
         log_dir = None if self._cleaning is None else self._dir_of(self._cleaning)
         try:
             self._abandon()
@@ -249,13 +249,13 @@ class LogCleaner:
 
     @property
     def uncleanable(self) -> frozenset[TopicPartition]:
-        """Partitions that raised an error while they were cleaned: left alone until the next start."""
+        """Partitions whose cleaning failed: skipped until the next start."""
         return frozenset(self._uncleanable)
 
     # Working
 
     def step(self) -> int:
-        """One slice of work; how many milliseconds to wait before the next call (0: at once)."""
+        """Do one slice of work; returns the milliseconds to wait before the next call (0: at once)."""
         now_ns = self._clock.monotonic_ns()
         if now_ns < self._resume_at_ns:
             return _to_ms(self._resume_at_ns - now_ns)
@@ -269,7 +269,7 @@ class LogCleaner:
 
     @property
     def pending_sync(self) -> PendingSync | None:
-        """Files to sync before the next step.  A broker runs it on a worker; otherwise that step does it."""
+        """The sync to run before the next step.  A broker runs it on a worker; otherwise that step does."""
         return self._checkpoint_sync if self._round is None else self._round.sync
 
     def _advance(self) -> int:
@@ -288,7 +288,7 @@ class LogCleaner:
         return 0 if moved is None else moved
 
     def _rounds(self) -> Generator[int]:
-        """Clean one log, then let retention look at the compacted ones; IDLE when there was none to clean."""
+        """Clean one log, then run retention on compacted logs; IDLE if no log is due."""
         target = self._choose()
         if target is not None:
             yield from self._clean(target)
@@ -323,7 +323,7 @@ class LogCleaner:
                 candidate = self._plan(partition, log, now_ms)
                 if candidate is not None and candidate.total_bytes > 0:
                     candidates.append(candidate)
-        # A directory that failed while one of its logs was looked at took the others along.
+        # A directory may have failed while one of its logs was examined.
         candidates = [candidate for candidate in candidates if candidate.partition in self._logs]
         self.dirtiest_ratio = max((c.dirty_ratio for c in candidates), default=0.0)
         self.longest_overdue_ms = max((c.overdue_ms for c in candidates), default=0)
@@ -373,16 +373,16 @@ class LogCleaner:
             self._on_failure(log_dir_of(log), error)
 
     def _give_up(self, partition: TopicPartition, error: Exception) -> None:
-        logger.warning("%s cannot be cleaned and is left as it is: %s", partition, error)
+        logger.warning("%s cannot be cleaned and is left unchanged: %s", partition, error)
         self._uncleanable.add(partition)
 
 
 def _nothing() -> None:
-    """There is nothing to write."""
+    """Does nothing: there is nothing to write."""
 
 
 def log_dir_of(log: Log) -> str:
-    """The log directory that a log's folder lies in."""
+    """The log directory of a log's folder."""
     return log.folder.rpartition("/")[0]
 
 

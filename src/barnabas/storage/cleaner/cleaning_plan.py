@@ -1,6 +1,6 @@
-"""What could be cleaned: the dirty part of a log, how dirty it is, and which segments are rewritten together.
+"""Plans a cleaning: the dirty range of a log, its dirty ratio, and which segments are rewritten together.
 
-What lives here: arithmetic on offsets, sizes and times.  What may not: reading batches, or changing anything.
+Only computes with offsets, sizes and times; never reads batches or changes anything.
 
     log start      first dirty offset        first uncleanable offset      end
     |--- clean ----|--------- dirty ---------|----- active segment, open transactions, too young -----|
@@ -22,7 +22,7 @@ MAX_OFFSET_RANGE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class DirtyRange:
-    """The offsets that may be cleaned, and whether the checkpoint that said so is to be corrected."""
+    """The offsets that may be cleaned, and whether the checkpointed offset must be corrected."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -51,14 +51,14 @@ class LogToClean:
 
     @property
     def is_due(self) -> bool:
-        """Dirty enough, or with records that max.compaction.lag.ms no longer lets wait (KIP-354)."""
+        """Whether it is dirty enough, or has records older than max.compaction.lag.ms (KIP-354)."""
         if self.overdue_ms > 0 and self.cleanable_bytes > 0:
             return True
         return self.dirty_ratio > self.log.options.min_cleanable_dirty_ratio
 
 
 def segments_between(log: Log, start: int, end: int) -> list[Segment]:
-    """Segments that hold offsets of [start, end), by their base offsets."""
+    """Segments with offsets in [start, end), by their base offsets."""
     return log.segments.between(start, end) if start < end else []
 
 
@@ -68,7 +68,7 @@ def dirty_range(log: Log, last_clean_offset: int | None, now_ms: int) -> DirtyRa
     first_dirty = log.log_start_offset if last_clean_offset is None else last_clean_offset
     correct = not log.log_start_offset <= first_dirty <= log.end_offset
     if correct:
-        # Records were deleted up to a later offset, or the log lost its end: all of it counts as dirty.
+        # Records were deleted up to a later offset, or the log lost its end: the whole log is dirty.
         first_dirty = log.log_start_offset
     limit = min(log.last_stable_offset, log.active.base_offset)
     lag_ms = log.options.min_compaction_lag_ms
@@ -83,7 +83,7 @@ def dirty_range(log: Log, last_clean_offset: int | None, now_ms: int) -> DirtyRa
 
 
 def overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
-    """For how long the oldest dirty record has been waiting beyond max.compaction.lag.ms; 0 if it is not."""
+    """How long the oldest dirty record has exceeded max.compaction.lag.ms; 0 if it has not."""
     dirty = segments_between(log, first_dirty, log.active.base_offset)
     times = (segment.first_batch_timestamp for segment in dirty)
     earliest = min((time for time in times if time > 0), default=LONG_MAX)
@@ -91,7 +91,7 @@ def overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 def plan(log: Log, dirty: DirtyRange, now_ms: int) -> LogToClean:
-    """Whole segments only: cleaning stops where the segment of the first uncleanable offset begins."""
+    """Whole segments only: cleaning stops at the start of the first uncleanable offset's segment."""
     stop = next(
         (
             segment.base_offset
@@ -114,7 +114,7 @@ def plan(log: Log, dirty: DirtyRange, now_ms: int) -> LogToClean:
 def group_segments(
     segments: Sequence[Segment], max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
 ) -> list[list[Segment]]:
-    """Neighbours that fit one segment together by their size so far, so that segments do not dwindle."""
+    """Group adjacent segments whose current sizes fit one segment, so that segments do not become tiny."""
     groups: list[list[Segment]] = []
     total = offset_index = time_index = 0
     for index, segment in enumerate(segments):

@@ -1,13 +1,12 @@
-"""One cleaning of one log: index the keys of the dirty part, then rewrite segments without what is outdated.
+"""One cleaning of one log: index the keys of the dirty part, then rewrite segments without outdated records.
 
-What lives here: the order of the work, cut into slices.  What may not: which log is cleaned and when
-(cleaner.py), which records stay (batch/engine/compact.py).
+cleaner.py decides which log is cleaned and when, batch/engine/compact.py which records are kept.
 
 A round is a generator: each step reads at most one piece of a segment and yields the bytes it read and wrote,
-so that a broker's loop is never held for long (compaction runs beside requests on one thread).  Where a new
-segment or a change of names must reach the disk, `sync` waits to be run, on a worker if need be, before the
-next step.  Closing a round anywhere leaves the log as it was, but for groups of segments that were already
-replaced; one that is just being replaced is replaced at once.
+so that it never blocks a broker's loop for long (compaction and requests share one thread).  Where a new
+segment or a rename must be synced, `sync` must be run, possibly on a worker, before the next step.  Closing a
+round at any point leaves the log unchanged, except for groups of segments that were already replaced; a swap
+in progress is completed at once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from barnabas.storage.log.log import Log
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
-# The map is made at least this many times larger than its entries where memory allows: long probes are slow.
+# The map has at least this many slots per entry where memory allows: long probes are slow.
 ROOMINESS = 2
 
 
@@ -52,7 +51,7 @@ class RoundStats:
 
 @dataclass(frozen=True, slots=True)
 class RoundLimits:
-    """How much memory a round may use, and how much it reads at once."""
+    """The memory limit of a round, and how much it reads at once."""
 
     dedupe_bytes: int
     load_factor: float
@@ -74,16 +73,16 @@ class CleaningRound:
     target: LogToClean
     limits: RoundLimits
     now_ms: int
-    # The call that writes down up to where the log may have gaps.
+    # The call that checkpoints the offset up to which the log may have gaps.
     plan_gaps: Callable[[], Callable[[], None]] = lambda: lambda: None
     stats: RoundStats = field(default_factory=RoundStats)
-    # What should be run, here or on a worker, before the next step.
+    # The sync to run, here or on a worker, before the next step.
     sync: PendingSync | None = None
-    # Whether files are just changing their names: the folder must not be left like that.
+    # Whether a swap is in progress, which must be completed.
     is_swapping: bool = False
-    # To end as soon as the folder is in shape.
+    # Whether to end as soon as no swap is in progress.
     is_cancelled: bool = False
-    # The folder is about to be deleted: what shape it is in does not matter any more.
+    # Whether the folder is about to be deleted: its state no longer matters.
     is_abandoned: bool = False
 
     def steps(self) -> Iterator[int]:
@@ -109,11 +108,11 @@ class CleaningRound:
                 return
 
     def _expect_gaps(self) -> Iterator[int]:
-        """Before the first record goes: flush the log, and note that offsets may be missing from now on.
+        """Before the first record is removed: flush the log, and record that it may have gaps.
 
-        What is missing below `gaps_end` is no longer taken for lost, so nothing there may be able to get lost
-        any more.  And a record must not go for the sake of a later one that a power loss takes, nor of a
-        transaction whose marker it takes: that may lie in the active segment.
+        Offsets missing below `gaps_end` no longer count as lost, so everything there must be durable.  And a
+        record must not be removed because of a later record, or a transaction marker, that a power loss can
+        still take: it may be in the active segment.
         """
         log, end = self.target.log, self.target.first_uncleanable_offset
         plan = log.plan_flush()
@@ -129,16 +128,16 @@ class CleaningRound:
             try:
                 yield from self.wait_for(self.plan_gaps())
             except BaseException:
-                log.gaps_end = before  # perhaps it is not written down: the next round must do it
+                log.gaps_end = before  # it may not be checkpointed: the next round must do it
                 raise
 
     def _slots(self) -> int:
-        """No more than the dirty part has offsets: a small log costs little memory."""
+        """At most one slot per offset of the dirty part: a small log needs little memory."""
         dirty = max(1, self.target.first_uncleanable_offset - self.target.first_dirty_offset)
         return min(self.limits.slots, ROOMINESS * min(dirty, self.limits.max_entries) + 1)
 
     def _index(self, offsets: OffsetMap) -> Iterator[int]:
-        """Enter the dirty segments until the map is full; there this round ends."""
+        """Add the dirty segments to the map until it is full, which ends this round's range."""
         target = self.target
         log, first, stop = target.log, target.first_dirty_offset, target.first_uncleanable_offset
         transactions = CleanedTransactions()
@@ -157,13 +156,13 @@ class CleaningRound:
                 yield len(piece)
                 if walk.full:
                     return
-            # A gap at the end of a segment holds no record: it is clean.
+            # A gap at the end of a segment has no records: it is clean.
             offsets.latest_offset = (dirty[index + 1].base_offset if index + 1 < len(dirty) else stop) - 1
 
     def _clean_group(
         self, group: Sequence[Segment], offsets: OffsetMap, transactions: CleanedTransactions
     ) -> Iterator[int]:
-        """Rewrite neighbouring segments into one and put it in their place."""
+        """Rewrite adjacent segments into one that replaces them."""
         log = self.target.log
         cleaned = Segment.create(
             log.disk, log.clock, log.folder, group[0].base_offset, log.options, suffix=log_files.CLEANED
@@ -177,7 +176,7 @@ class CleaningRound:
                 yield from self._clean_into(cleaned, segment, offsets, judge)
             cleaned.become_inactive()
             yield from self._sync_segment(cleaned)
-            # Retention and the next cleaning go by the age of the records, not of the rewriting.
+            # Retention and the next cleaning use the age of the records, not of the rewrite.
             cleaned.files.set_modified_ms(group[-1].files.modified_ms)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -204,8 +203,8 @@ class CleaningRound:
             for _ in swap:
                 yield from self.wait_for(sync_folder)
         except GeneratorExit:
-            # Whoever gives up this round wants the folder as it should be; unless the directory has failed,
-            # or the folder is to go.  This waits for the device: on a loop, cancel instead.
+            # Closing the round completes the swap, unless the directory has failed or the folder is about to
+            # be deleted.  This waits for the device: on a loop, cancel instead.
             if not log.is_closed and not self.is_abandoned:
                 sync_folder()
                 for _ in swap:
@@ -215,7 +214,7 @@ class CleaningRound:
             self.is_swapping = False
 
     def wait_for(self, call: Callable[[], None]) -> Iterator[int]:
-        """Have it done, by whoever looks at `sync`, before the round goes on."""
+        """Have the caller run it through `sync` before the round continues."""
         self.sync = sync = PendingSync(call)
         yield 0
         self.sync = None
@@ -251,9 +250,9 @@ def _keeper(cleaned: Segment) -> Callable[[AbortedTransaction], None]:
 
 
 def _piece(log: Log, segment: Segment, position: int, limit: int) -> bytes:
-    """Up to `limit` bytes from there on, more if the first batch is larger: one whole batch at least.
+    """Up to `limit` bytes from a position on, but at least one complete batch.
 
-    The engine checks CRCs, which do not cover offsets: one that is too high would outdate later records.
+    The engine checks CRCs, which do not cover offsets: a too high offset would outdate later records.
     """
     data = segment.read_at(position, limit)
     size = LOG_OVERHEAD + int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True)

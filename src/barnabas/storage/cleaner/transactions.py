@@ -1,7 +1,7 @@
-"""What the cleaner knows of transactions and producers while it walks a log from its start.
+"""The cleaner's view of transactions and producers while it reads a log from its start.
 
-What lives here: which transactions were aborted, which have records left, which batches must stay for a
-producer's sake.  What may not: records and their keys (batch/engine/compact.py).
+Contains which transactions were aborted, which still have records, and which batches must be kept for
+producer state.  Records and keys belong in batch/engine/compact.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LastRecords = Mapping[int, tuple[int | None, int]]
 
 
 class CleanedTransactions:
-    """Transactions that are open where the walk stands.  `keep_aborted` gets those whose marker must stay."""
+    """Transactions open at the current position.  `keep_aborted` gets those whose marker must be kept."""
 
     __slots__ = ("_aborted", "_coming", "_committed", "keep_aborted")
 
@@ -28,7 +28,7 @@ class CleanedTransactions:
         self.keep_aborted = keep_aborted
         # Aborted transactions ahead, by first offset.
         self._coming: list[tuple[int, AbortedTransaction]] = []
-        # Producer id -> its aborted transaction, and whether a batch of it was met.
+        # Producer id -> its aborted transaction, and whether a batch of it was seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
         self._committed: set[int] = set()
 
@@ -42,7 +42,7 @@ class CleanedTransactions:
             self._aborted.setdefault(transaction.producer_id, (transaction, False))
 
     def on_data(self, producer_id: int, last_offset: int) -> bool:
-        """A transactional batch: True if its transaction was aborted, so that its records do not count."""
+        """A transactional batch: returns whether its transaction was aborted."""
         self._advance_to(last_offset)
         aborted = self._aborted.get(producer_id)
         if aborted is None:
@@ -52,7 +52,7 @@ class CleanedTransactions:
         return True
 
     def on_marker(self, producer_id: int, last_offset: int, control_type: int) -> bool:
-        """A control batch: True if it may go, as the walk met no batch of its transaction."""
+        """A control batch: returns whether it can be removed, as no batch of its transaction was seen."""
         self._advance_to(last_offset)
         if control_type == ControlType.ABORT:
             if producer_id in self._committed:
@@ -69,12 +69,12 @@ class CleanedTransactions:
             had_data = producer_id in self._committed
             self._committed.discard(producer_id)
             return not had_data
-        # A batch without a record was cleaned before; other control records are not ours to remove.
+        # A batch without records was cleaned before; other control records are never removed.
         return control_type == ControlType.UNKNOWN
 
 
 def _contradiction(producer_id: int, offset: int, what: str) -> ValueError:
-    """Records are gone for good once they are cleaned: better none goes than one that counts."""
+    """Cleaning deletes records for good: on a contradiction, remove none."""
     return ValueError(
         f"the transaction of producer {producer_id} that ends at offset {offset} {what} in the index of"
         " aborted ones, which must be damaged"
@@ -82,7 +82,7 @@ def _contradiction(producer_id: int, offset: int, what: str) -> ValueError:
 
 
 class CleaningJudge:
-    """Answers the engine's questions in one pass over a log."""
+    """The engine's callbacks during one pass over a log."""
 
     __slots__ = ("_last_records", "_transactions")
 
@@ -97,8 +97,8 @@ class CleaningJudge:
         return self._transactions.on_marker(producer_id, last_offset, control_type)
 
     def ends_producer(self, producer_id: int, producer_epoch: int, last_offset: int, control: bool) -> bool:
-        """Three cases: the producer is forgotten (no); the batch has its last sequence number; it is the
-        marker that has its last epoch, without which a fenced producer could come back."""
+        """Whether the batch must be kept: not if the producer has expired; else if it has the producer's last
+        sequence number, or is the marker with its last epoch, without which a fenced producer could write."""
         last = self._last_records.get(producer_id)
         if last is None:
             return False

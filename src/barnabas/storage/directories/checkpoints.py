@@ -1,7 +1,7 @@
-"""Checkpoint files: a version line, a count line, one entry a line, written as a whole or not at all.
+"""Checkpoint files: a version line, a count line, one entry per line, written atomically.
 
-What lives here: the format that all checkpoints share (`CheckpointFile`) and the one of partition offsets.
-What may not: when a checkpoint is due, which is the manager's business.
+Contains the common format (`CheckpointFile`) and that of partition offsets; the log tasks schedule the
+writes.
 
     0                  version
     2                  number of entries
@@ -41,7 +41,7 @@ Entry = TypeVar("Entry")
 
 
 def parse_number(text: str, bits: int) -> int | None:
-    """A signed number of that width as Java reads it, or None."""
+    """A signed number of that width as Java parses it, or None."""
     if not _NUMBER.fullmatch(text):
         return None
     number = int(text)
@@ -49,7 +49,7 @@ def parse_number(text: str, bits: int) -> int | None:
 
 
 class CheckpointFile(Generic[Entry]):
-    """One checkpoint file; `to_line` and `from_line` know its entries (None: the line is malformed)."""
+    """One checkpoint file; `to_line` and `from_line` convert entries (None: the line is malformed)."""
 
     __slots__ = ("_disk", "_from_line", "_to_line", "path", "version")
 
@@ -68,7 +68,7 @@ class CheckpointFile(Generic[Entry]):
         self._from_line = from_line
 
     def create(self) -> None:
-        """Apache Kafka has the file from the first start on, empty: so have we."""
+        """Create an empty file on the first start, as Apache Kafka does."""
         if not self._disk.exists(self.path):
             self._disk.open(self.path, create=True).close()
 
@@ -86,7 +86,7 @@ class CheckpointFile(Generic[Entry]):
         return self.decode(self._disk.read_bytes(self.path))
 
     def write(self, entries: Iterable[Entry], *, sync: bool = True) -> None:
-        """Replace the content; after a crash it is the old or the new."""
+        """Replace the content atomically."""
         self._disk.write_atomically(self.path, self.encode(entries), sync=sync)
 
     def encode(self, entries: Iterable[Entry]) -> bytes:
@@ -149,7 +149,7 @@ class OffsetCheckpoint:
 
     @property
     def is_written(self) -> bool:
-        """Whether it was ever written: an empty one only was created."""
+        """Whether it was ever written, not only created empty."""
         return self._file.is_written
 
     def read(self) -> dict[TopicPartition, int]:
@@ -159,7 +159,7 @@ class OffsetCheckpoint:
         self.plan(offsets)()
 
     def plan(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """The write as a call for a worker, who may come to it late: what was planned after it stays."""
+        """The write as a call for a worker; one that runs late never overwrites a later planned write."""
         return self._latest.plan(lambda: self._file.write(sorted(offsets.items())))
 
 

@@ -1,8 +1,7 @@
-"""The mark of a clean stop, `.kafka_cleanshutdown`: logs under it need no recovery.
+"""The clean shutdown file, `.kafka_cleanshutdown`: logs of its directory need no recovery.
 
-What lives here: its bytes and the order in which it comes and goes.  What may not: who decides that a stop
-was clean (the manager).  It carries the broker epoch so that a broker can prove that its last stop was clean
-when it registers again (KIP-966); -1 in ZooKeeper mode.
+It contains the broker epoch, so that a broker can prove a clean shutdown when it registers again (KIP-966);
+-1 in ZooKeeper mode.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ def write_clean_shutdown(disk: Disk, log_dir: str, broker_epoch: int = NO_BROKER
 
 
 def has_clean_shutdown(disk: Disk, log_dir: str) -> bool:
-    """The file's presence alone is the mark; earlier releases left it empty."""
+    """Whether the file exists; earlier releases left it empty."""
     return disk.exists(_path(log_dir))
 
 
 def clean_shutdown_epoch(disk: Disk, log_dir: str) -> int | None:
-    """The broker epoch in the mark; None when there is no mark or it cannot be read."""
+    """The broker epoch in the file; None if the file is missing or cannot be read."""
     path = _path(log_dir)
     try:
         if disk.size(path) > MAX_MARK_BYTES:
@@ -47,9 +46,9 @@ def clean_shutdown_epoch(disk: Disk, log_dir: str) -> int | None:
 
 
 def remove_clean_shutdown(disk: Disk, log_dir: str) -> None:
-    """Take the mark away before the first log is opened (KAFKA-10471), and lastingly.
+    """Remove the file durably, before the first log is opened (KAFKA-10471).
 
-    If a power failure could undo the removal, the next start would trust logs that were being written.
+    If a power loss could undo the removal, the next start would trust logs that were being written.
     """
     if disk.exists(_path(log_dir)):
         disk.remove(_path(log_dir))

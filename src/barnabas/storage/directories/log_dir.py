@@ -1,8 +1,4 @@
-"""One live log directory: its checkpoints and what is known of its last stop.
-
-What lives here: reading and writing the checkpoint files at the root of a directory.  What may not: which
-logs are in it and when a checkpoint is due (the manager).
-"""
+"""One live log directory: its checkpoint files, and whether its last shutdown was clean."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogDir:
-    """A directory of `log.dirs` that serves."""
+    """A live directory of `log.dirs`."""
 
     __slots__ = (
         "_disk",
@@ -61,17 +57,16 @@ class LogDir:
         self.is_loaded = False
 
     def open(self) -> None:
-        """Make the checkpoints that are missing, and take the clean mark away before anything is touched."""
+        """Create missing checkpoints, and remove the clean shutdown file before anything is changed."""
         for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks):
             checkpoint.create()
         self.was_clean = has_clean_shutdown(self._disk, self.path)
         remove_clean_shutdown(self._disk, self.path)
 
     def forget_others(self, present: Set[TopicPartition]) -> None:
-        """Drop what the checkpoints say of partitions that are not here.
+        """Remove checkpoint entries of partitions that are not in this directory.
 
-        A crash in the midst of a deletion leaves it behind, and a new partition of the same name would start
-        with it.
+        A crash during a deletion leaves them, and a new partition of the same name would start with them.
         """
         for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks, self.gaps):
             known = self._read(checkpoint, "it is read as if it were empty")
@@ -89,10 +84,10 @@ class LogDir:
         return self._read(self.high_watermarks, "its logs' high watermarks start at their log start")
 
     def read_gaps(self) -> dict[TopicPartition, int] | None:
-        """Up to where compaction may have left gaps in each log (0 if it is not named); None: not known.
+        """The offset up to which compaction may have left gaps in each log (default 0); None if unknown.
 
-        A directory of Apache Kafka, or of an earlier release, has no such checkpoint.  Should one of these
-        have worked on a directory that has, its cleaner has said so in a checkpoint of its own.
+        A directory of Apache Kafka, or of an earlier release, has no such checkpoint.  If one of these ran on
+        a directory that has it, its cleaner has left its own checkpoint.
         """
         try:
             self._noted_gaps = gaps = self.gaps.read() if self.gaps.is_written else None
@@ -127,13 +122,13 @@ class LogDir:
     def write_gaps(self, logs: Mapping[TopicPartition, Log]) -> None:
         self.plan_gaps(logs)()
 
-    # The same for a worker: what the logs say is taken now, and written when the call is made.
+    # The same for a worker: the values are read now and written when the call runs.
 
     def plan_recovery_points(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         return self.recovery_points.plan({partition: log.restart_point for partition, log in logs.items()})
 
     def plan_log_starts(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
-        """Only of logs that start within a segment: the others are known by their first file's name."""
+        """Only for logs that start within a segment: the first file name gives the others."""
         return self.log_starts.plan(
             {
                 partition: log.log_start_offset
@@ -146,16 +141,16 @@ class LogDir:
         return self.high_watermarks.plan({partition: log.high_watermark for partition, log in logs.items()})
 
     def plan_gaps(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
-        """Only of logs that may have gaps."""
+        """Only for logs that may have gaps."""
         self._noted_gaps = gaps = _gaps_of(logs)
         return self.gaps.plan(gaps)
 
     def has_other_gaps(self, logs: Mapping[TopicPartition, Log]) -> bool:
-        """Whether the checkpoint says something else of these logs than they do."""
+        """Whether the checkpoint differs from these logs."""
         return self._noted_gaps != _gaps_of(logs)
 
     def mark_clean(self, broker_epoch: int) -> None:
-        """Last of all: whatever is written after it would be trusted unread."""
+        """Must be the last write: anything written after it would be trusted without recovery."""
         if self.was_clean or self.is_loaded:
             write_clean_shutdown(self._disk, self.path, broker_epoch)
 

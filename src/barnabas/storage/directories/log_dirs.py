@@ -1,10 +1,11 @@
-"""The log directories of a broker: which of them serve, who holds them, and what happens when one fails.
+"""The log directories of a broker: which are live or offline, and their locks.
 
-What lives here: checking and locking the folders of `log.dirs` at start, choosing one for a new partition,
-taking one offline.  What may not: the logs inside (the manager) and what meta.properties must say.
+Contains checking and locking the folders of `log.dirs` at start, choosing one for a new partition, and taking
+one offline.  The logs belong in log_manager.py, the rules of meta.properties in meta_properties.py.
 
-A directory that cannot be used is offline and does not stop the others (KIP-112); when none is left the start
-is refused.  One that another process holds always refuses the start: two brokers must never share a folder.
+A directory that cannot be used is offline and does not affect the others (KIP-112); if none is left, the
+start fails.  A directory locked by another process always fails the start: two brokers must never share a
+folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from barnabas.storage.refused import FolderRefused, StorageRefused
 
 LOCK_FILE = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
-# The index cache of tiered storage lies among the partitions and is none of them (KIP-405).
+# The index cache of tiered storage lies next to the partitions but is not one (KIP-405).
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 
 OfflineListener = Callable[[str, str], None]
@@ -39,7 +40,7 @@ class LogDirs:
         self._locks: dict[str, Lock] = {}
         self._listeners: list[OfflineListener] = []
         self.paths = tuple(posixpath.normpath(path) for path in paths)
-        # Path -> why it does not serve.
+        # Path -> why it is offline.
         self.offline: dict[str, str] = {}
         twice = next((path for path in self.paths if self.paths.count(path) > 1), None)
         if twice is not None:
@@ -55,11 +56,11 @@ class LogDirs:
         return path not in self.offline
 
     def on_offline(self, listener: OfflineListener) -> None:
-        """Be told (path, reason) when a directory stops serving; after `open`, which reports in `offline`."""
+        """Add a listener for (path, reason) of directories that fail after `open`."""
         self._listeners.append(listener)
 
     def open(self) -> None:
-        """Make, check and lock every folder; refuse the start when one is in use or none can serve."""
+        """Create, check and lock every folder.  Raises if one is in use or none can be used."""
         for path in self.paths:
             try:
                 self._open_one(path)
@@ -88,7 +89,7 @@ class LogDirs:
             ) from error
 
     def _make(self, path: str) -> None:
-        """With its parents, each of which must last as well."""
+        """Create a folder and its parents, all durably."""
         parent = posixpath.dirname(path) or "."
         if not self._disk.exists(parent):
             self._make(parent)
@@ -96,12 +97,12 @@ class LogDirs:
         self._disk.sync_folder(parent)
 
     def mark_offline(self, path: str, reason: str) -> None:
-        """Before the logs are opened: this folder was found unusable (its meta.properties, for one)."""
+        """Take a folder offline before its logs are opened, e.g. because of its meta.properties."""
         self._take_offline(path, reason)
         self._refuse_if_none_is_left()
 
     def fail(self, path: str, error: Exception) -> None:
-        """At run time: the folder failed us.  Listeners are told once; the caller looks at `live`."""
+        """Take a folder offline at run time.  Listeners are notified once; the caller checks `live`."""
         if path in self.offline:
             return
         reason = f"{path}: {explain(error)}" if isinstance(error, OSError) else str(error)
@@ -133,9 +134,9 @@ class LogDirs:
 
 
 def partition_folders(disk: Disk, log_dir: str) -> list[tuple[str, TopicPartition]]:
-    """Folder name and partition of every log in a directory; a folder of another kind is refused.
+    """Folder name and partition of every log in a directory.  Raises for any other folder.
 
-    The metadata log is left to Raft, which opens it itself.
+    The metadata log is excluded: Raft opens it.
     """
     found: list[tuple[str, TopicPartition]] = []
     for name in disk.names(log_dir):
@@ -151,7 +152,7 @@ def partition_folders(disk: Disk, log_dir: str) -> list[tuple[str, TopicPartitio
 
 
 def in_two_dirs(partition: TopicPartition, one: str, other: str) -> StorageRefused:
-    """The refusal of a partition that lies in two directories: only an administrator knows which is right."""
+    """The error for a partition in two directories: only an administrator knows which is right."""
     return StorageRefused(
         f"the partition {partition} is in both {one} and {other}, probably because a directory failed while"
         " the partition was moved between them; delete one of the two, best the one in the directory that"

@@ -1,10 +1,10 @@
 """`meta.properties`: which cluster and node a log directory belongs to.
 
-What lives here: the file, the set of such files over all log directories, and the rules by which a broker
-accepts them or refuses to start.  What may not: formatting (the command line decides what is written).
+Contains the file format, the files of all log directories, and the rules by which a broker accepts them or
+fails to start.  Formatting belongs in the command line.
 
-Version 0 is ZooKeeper mode's (broker.id and cluster.id may be missing), version 1 KRaft's.  Each directory
-of a KRaft node has an id of its own (KIP-858).
+Version 0 is for ZooKeeper mode (broker.id and cluster.id may be missing), version 1 for KRaft.  Each
+directory of a KRaft node has its own id (KIP-858).
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ def _directory_id(path: str, text: str | None) -> Uuid | None:
 
 
 def _shown(text: str) -> str:
-    """A value from the file in a line of ours: no longer than that, and without control characters."""
+    """A value from the file for a message: shortened, and without control characters."""
     text = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
     return text if text.isprintable() else repr(text)
 
 
 def read_meta_properties(disk: Disk, log_dir: str) -> MetaProperties | None:
-    """None when the directory has no such file: it is not formatted."""
+    """None if the directory has no such file: it is not formatted."""
     path = f"{log_dir}/{META_PROPERTIES}"
     if not disk.exists(path):
         return None
@@ -164,9 +164,9 @@ class MetaPropertiesEnsemble:
     def verify(
         self, *, cluster_id: str | None = None, node_id: int | None = None, require_version_0: bool = False
     ) -> None:
-        """Refuse directories of another cluster or node, and ids that two directories share.
+        """Raises for directories of another cluster or node, and for ids that two directories share.
 
-        Without an expectation the first directory sets it for the others.
+        Without expected values, the first directory sets them for the others.
         """
         seen: dict[Uuid, str] = {}
         for log_dir, properties in self.by_dir.items():
@@ -220,7 +220,7 @@ class MetaPropertiesEnsemble:
             )
 
     def require_formatted(self) -> None:
-        """KRaft mode: every directory that can be read has been formatted, and there is one at least."""
+        """KRaft mode: every readable directory must be formatted, and there must be at least one."""
         if not self.by_dir and self.failed:
             raise StorageRefused(f"no meta.properties can be read: {'; '.join(self.failed.values())}")
         if self.unformatted:
@@ -259,7 +259,7 @@ class MetaPropertiesEnsemble:
         return replace(self, by_dir=completed, unformatted=())
 
     def write_changes(self, disk: Disk, before: MetaPropertiesEnsemble, wall_ms: int) -> dict[str, str]:
-        """Write what differs from `before`; the directories that could not be written, and why."""
+        """Write what differs from `before`; returns the directories that could not be written, and why."""
         failed: dict[str, str] = {}
         for log_dir, properties in self.by_dir.items():
             if before.by_dir.get(log_dir) != properties:

@@ -1,7 +1,4 @@
-"""`partition.metadata`: the topic id of a partition's folder, 43 bytes without a newline at the end.
-
-What lives here: its format.  What may not: what to do about an id that differs (the manager).
-"""
+"""`partition.metadata`: the topic id of a partition's folder, 43 bytes without a newline at the end."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def decode_partition_metadata(path: str, data: bytes) -> Uuid:
     except UnicodeDecodeError as error:
         raise DamagedFile(path, "is not UTF-8 text") from error
     version = parse_number(_value(path, lines, 0, "version"), 32)
-    if version is None or version < CURRENT_VERSION:  # a later version is taken, as Apache Kafka does
+    if version is None or version < CURRENT_VERSION:  # a later version is accepted, as in Apache Kafka
         raise DamagedFile(path, f"the version is not a number from {CURRENT_VERSION} on", 1)
     try:
         topic_id = Uuid.parse(_value(path, lines, 1, "topic_id"))
@@ -54,7 +51,7 @@ def write_partition_metadata(disk: Disk, folder: str, topic_id: Uuid) -> None:
 
 
 def write_partition_metadata_of(disk: Disk, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
-    """Of many folders of one directory; those that are gone meanwhile are left out."""
+    """Write the files of many folders of one directory; folders removed meanwhile are skipped."""
     if len(topic_ids) <= SYNCED_ONE_BY_ONE_MAX:
         for folder, topic_id in topic_ids:
             with contextlib.suppress(FileNotFoundError):
@@ -79,7 +76,7 @@ def write_partition_metadata_of(disk: Disk, log_dir: str, topic_ids: Sequence[tu
 
 
 def read_partition_metadata(disk: Disk, folder: str) -> Uuid | None:
-    """The topic id, or None in a folder that never got one (Apache Kafka before 2.8)."""
+    """The topic id; None in a folder without one (Apache Kafka before 2.8)."""
     path = f"{folder}/{PARTITION_METADATA_FILE}"
     if not disk.exists(path):
         return None

@@ -1,7 +1,7 @@
-"""Batches on their way into a log: checked, placed at their offsets, described for indexes and producers.
+"""Validates batches before an append, assigns their offsets, and collects their headers.
 
-What lives here: what is asked of a buffer before it may be written, as a leader's append and as a follower's.
-What may not: writing it, and the state of producers.
+Contains the validation of leader and follower appends; writing belongs in checked_append.py, producer state
+in storage/producers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CODECS = {
 
 
 class AppendResult(NamedTuple):
-    """Where an append went.  A duplicate gets the offsets it got the first time."""
+    """The offsets of an append.  A duplicate returns the offsets of the first append."""
 
     first_offset: int
     last_offset: int
@@ -44,7 +44,7 @@ class AppendResult(NamedTuple):
 
 
 class UnexpectedAppendOffset(KafkaError):
-    """A follower's batches begin before the end of its log."""
+    """The batches of a follower append start before the log end offset."""
 
     def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
@@ -54,7 +54,7 @@ class UnexpectedAppendOffset(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Sound batches at their final offsets."""
+    """Validated batches with their final offsets."""
 
     data: Buffer
     headers: list[BatchHeader]
@@ -65,8 +65,8 @@ class Prepared:
 
 
 def rules_of(options: LogOptions) -> CheckRules:
-    """What the topic asks of a client's batch."""
-    codec = _CODECS.get(options.compression_type)  # "producer" keeps what comes
+    """The rules that the topic's configuration sets for a client's batch."""
+    codec = _CODECS.get(options.compression_type)  # "producer" keeps the client's codec
     levels = {
         Codec.GZIP: options.compression_gzip_level,
         Codec.LZ4: options.compression_lz4_level,
@@ -93,9 +93,9 @@ def prepare_leader(
     now_ms: int,
     known: Examination = NOT_EXAMINED,
 ) -> Prepared | None:
-    """Check, and give the batches the next offsets, in the caller's own buffer where that is possible.
+    """Validate the batches and assign the next offsets, in place in the caller's buffer where possible.
 
-    `known` is what was already found out about the one batch in the buffer.
+    `known` is what an earlier examination of the one batch in the buffer found.
     """
     headers: list[BatchHeader] = []
     parts: list[bytearray | memoryview] = []
@@ -120,7 +120,7 @@ def prepare_leader(
 
 
 def _views(buffer: Buffer) -> Iterable[BatchView]:
-    """What a produce request brings is one batch, and nothing else."""
+    """A produce request carries exactly one batch per partition."""
     return (BatchView(buffer),) if batch_size(buffer, 0) == len(buffer) else batches(buffer)
 
 
@@ -149,7 +149,7 @@ def prepare_as_is(
     log_name: str,
     max_message_bytes: int | None,
 ) -> Prepared | None:
-    """Batches that have their offsets: of a leader (for its follower), or of the Raft leader itself."""
+    """Validate batches that already have offsets: fetched by a follower, or written by the Raft leader."""
     headers: list[BatchHeader] = []
     start, last_offset = 0, -1
     while (header := header_at(buffer, start, start)) is not None and header.end <= len(buffer):
@@ -159,8 +159,8 @@ def prepare_as_is(
                 ErrorCode.INVALID_RECORD,
             )
         if origin is AppendOrigin.REPLICATION and header.leader_epoch > leader_epoch:
-            # The leader changed while the fetch was under way: what the next one wrote is fetched again.
-            logger.info("%s: %r is of a later epoch than %d, it is left out", log_name, header, leader_epoch)
+            # The leader changed during the fetch: the new leader's batches are fetched again.
+            logger.info("%s: skipped %r: its epoch is later than %d", log_name, header, leader_epoch)
             break
         if max_message_bytes is not None and header.size > max_message_bytes:
             raise KafkaError(

@@ -1,7 +1,6 @@
-"""The way of an append for all that is not plain: checked against its producers, rolled for, written, noted.
+"""The general append path: checks the producer state, rolls the segment if needed, writes, updates the state.
 
-What lives here: what happens to batches that are sound and have their offsets (appending.py), in a log of a
-leader or of a follower.  What may not: the short way (plain_append.py).
+Takes batches that appends.py has validated, for leaders and followers.  The fast path is plain_append.py.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def append_prepared(
     log: Log, prepared: Prepared | None, origin: AppendOrigin, verification: Verification | None, now_ms: int
 ) -> AppendResult:
-    """Check the batches against their producers and write them.  A refusal changes nothing in the log."""
+    """Check the batches against the producer state and write them.  A rejected append changes nothing."""
     if prepared is None:
         return AppendResult(log.end_offset, log.end_offset - 1, -1, -1, log.log_start_offset, 0)
     size = len(prepared.data)
@@ -61,7 +60,7 @@ def _duplicate_result(log: Log, duplicate: BatchMetadata, prepared: Prepared) ->
         duplicate.first_offset,
         duplicate.last_offset,
         prepared.max_timestamp,
-        duplicate.timestamp,  # as Apache Kafka answers, whoever set the time
+        duplicate.timestamp,  # as in Apache Kafka, for either timestamp type
         log.log_start_offset,
         bytes_appended=0,
         duplicate=True,
@@ -71,7 +70,7 @@ def _duplicate_result(log: Log, duplicate: BatchMetadata, prepared: Prepared) ->
 def _write(log: Log, prepared: Prepared, size: int, now_ms: int) -> None:
     last_offset = prepared.last_offset
     options = log.options
-    with failing(log.folder, "appending"):  # the segment has undone the write
+    with failing(log.folder, "appending"):  # the segment has rolled the write back
         for header in prepared.headers:
             if header.leader_epoch >= 0:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
@@ -91,7 +90,7 @@ def _update_producers(log: Log, changes: ProducerChanges) -> None:
     for transaction in changes.completed:
         last_stable_offset = producers.stable_offset_after(transaction)
         if transaction.aborted:
-            log.local.note_new_name()  # the first of a segment makes the file
+            log.local.note_new_name()  # the first entry of a segment creates the file
             with failing(log.folder, "writing the transaction index"):
                 log.active.transaction_index.append(AbortedTransaction(*transaction[:3], last_stable_offset))
         producers.complete(transaction)

@@ -1,7 +1,6 @@
-"""What a log leaves for later or for another thread: bringing files to stable storage, removing files.
+"""Work that a log defers or hands to another thread: syncing and deleting files.
 
-What lives here: a flush, a sync and a deletion as objects that know all they need.  What may not: when they
-are run; the manager decides that.
+Contains self-contained flush, sync and deletion objects; the log manager and the log tasks schedule them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class OpenFiles:
-    """Handles of one's own, of all these files that exist: renames and removals do not get in their way."""
+    """Separate handles of those of the files that exist, unaffected by renames and removals."""
 
     __slots__ = ("_files",)
 
@@ -34,7 +33,7 @@ class OpenFiles:
             raise
 
     def sync(self) -> None:
-        """To stable storage, on any thread; then the handles are closed."""
+        """Sync the files and close the handles.  May run on any thread."""
         try:
             for file in list(self._files):
                 file.sync()
@@ -42,14 +41,14 @@ class OpenFiles:
             self.close()
 
     def close(self) -> None:
-        """If they are not to be synced after all.  Whichever thread comes first closes a handle, once."""
+        """Close the handles without a sync.  Each handle is closed once, whichever thread does it."""
         with contextlib.suppress(IndexError):
             while True:
                 self._files.pop().close()
 
 
 class PendingCall(Generic[T_co]):
-    """A call that may take long, for any thread; how it ended is kept for the one who goes on."""
+    """A slow call that may run on any thread; its outcome is kept for `finish`."""
 
     __slots__ = ("_call", "_error", "_result", "is_done")
 
@@ -68,16 +67,16 @@ class PendingCall(Generic[T_co]):
             self.is_done = True
 
     def finish(self) -> T_co:
-        """Run it now if nobody has; its result, or its error raised."""
+        """Run the call if it has not run; return its result or raise its error."""
         if not self.is_done:
             self.run()
         if self._error is not None:
             raise self._error
-        return self._result  # type: ignore[return-value]  # None is a result, too
+        return self._result  # type: ignore[return-value]  # None is a valid result
 
 
 class PendingSync:
-    """A call that waits for the device, for any thread; how it ended is kept for the one who goes on."""
+    """A call that waits for the device and may run on any thread; its outcome is kept for `finish`."""
 
     __slots__ = ("_call", "_error", "is_done")
 
@@ -95,7 +94,7 @@ class PendingSync:
             self.is_done = True
 
     def finish(self) -> None:
-        """Run it now if nobody has; OSError or StorageFailure if it failed."""
+        """Run the call if it has not run.  Raises OSError or StorageFailure if it failed."""
         if not self.is_done:
             self.run()
         if self._error is not None:
@@ -103,17 +102,17 @@ class PendingSync:
 
 
 class SyncedRecords(NamedTuple):
-    """The active segment and a handle of its records."""
+    """The active segment and a file handle of its records."""
 
     segment: Segment
     file: File
 
 
 class FlushPlan:
-    """What has to be synced so that the log is safe up to `up_to`.
+    """What must be synced so that the log is durable up to `up_to`.
 
-    Made on the log's thread, `run` on any thread while appends go on, then handed to `Log.flushed` and
-    closed.  It has handles of its own, so nothing that happens to the log meanwhile gets in its way.
+    Created on the log's thread, `run` on any thread while appends continue, then passed to `Log.flushed` and
+    closed.  It has its own handles, so concurrent changes of the log do not affect it.
     """
 
     __slots__ = (
@@ -143,26 +142,27 @@ class FlushPlan:
         epochs: EpochsWrite | None,
     ) -> None:
         self.up_to = up_to
-        # How often the log had been truncated or moved: a plan from before that proves nothing after it.
+        # The number of truncations and moves so far: a later one invalidates the plan.
         self.cuts = cuts
-        # What the log had noted to be synced.
+        # The pending files of the log that this plan syncs.
         self.covers = covers
-        # How many times the log had made files, whose names are synced.
+        # The number of file creations whose directory entries this plan syncs.
         self.names_made = names_made
-        # The leader epochs, if the file lacks some.
+        # The leader epochs, if the file is out of date.
         self.epochs = epochs
         self._disk = disk
         self._log_folder = log_folder
         self._files = files
-        # The active segment's, taken back afterwards: to open it for each flush costs as much as to write.
+        # Those of the active segment, reused afterwards: opening them for each flush costs as much as
+        # writing.
         self._records = records
         self._folders = folders
 
     def run(self) -> None:
-        """StorageFailure when something cannot be synced: the directory is then not to be trusted."""
+        """Raises StorageFailure if a sync fails: the directory can then no longer be trusted."""
         with failing(self._log_folder, "flushing"):
             if self.epochs is not None:
-                # First of all: recovery finds the epochs only of what lies behind the recovery point.
+                # First, because recovery restores only the epochs of batches after the recovery point.
                 with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
                     self.epochs.run()
             self._files.sync()
@@ -173,12 +173,12 @@ class FlushPlan:
                     self._disk.sync_folder(folder)
 
     def take_records(self) -> SyncedRecords | None:
-        """For the next flush, which then need not open them."""
+        """Return the open records for reuse by the next flush."""
         records, self._records = self._records, None
         return records
 
     def close(self) -> None:
-        """Whether it was run or not."""
+        """Close the handles, whether or not the plan has run."""
         self._files.close()
         records = self.take_records()
         if records is not None:
@@ -186,7 +186,7 @@ class FlushPlan:
 
 
 def in_order(calls: Iterable[Callable[[], None]]) -> Callable[[], None]:
-    """Several calls that wait for the device as one, for a worker."""
+    """Combine several calls that wait for the device into one call for a worker."""
     waiting = list(calls)
 
     def run() -> None:
@@ -197,7 +197,7 @@ def in_order(calls: Iterable[Callable[[], None]]) -> Callable[[], None]:
 
 
 class FileDeletion:
-    """Files renamed `.deleted`, to be removed when `due_ms` of the monotonic clock has come."""
+    """Files renamed `.deleted`, to be removed when the monotonic clock reaches `due_ms`."""
 
     __slots__ = ("_disk", "_folder", "due_ms", "names")
 
@@ -205,11 +205,11 @@ class FileDeletion:
         self.due_ms = due_ms
         self.names = names
         self._disk = disk
-        # Asked when the time has come: the folder may have been renamed.
+        # Called when the deletion is due: the folder may have been renamed by then.
         self._folder = folder
 
     def run(self) -> None:
-        """Fine if they are gone already."""
+        """Remove the files; a file that no longer exists is no error."""
         folder = self._folder()
         for name in self.names:
             self._disk.remove(f"{folder}/{name}")

@@ -1,10 +1,10 @@
-"""Leader epochs: at which offset each leader of a partition began to write.
+"""The leader epoch cache: the start offset of each leader epoch of a partition.
 
-What lives here: the list of (epoch, start offset), its file `leader-epoch-checkpoint`, and the rules by which
-entries come and go.  What may not: what a follower does with an answer (replica/).
+Contains the list of (epoch, start offset), its file `leader-epoch-checkpoint`, and the rules for adding and
+removing entries.  How a follower uses the end offset of an epoch belongs in replica/.
 
 Epochs and start offsets both ascend strictly.  An entry replaces those with the same or a later epoch, and
-those with the same or a later start: they belong to leaders whose records were cut off or never written.
+those with the same or a later start offset: their records were truncated or never written.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ UNDEFINED_OFFSET = -1
 
 
 class EpochEntry(NamedTuple):
-    """The leader of this epoch wrote from this offset on."""
+    """The leader of this epoch writes from this offset on."""
 
     epoch: int
     start_offset: int
 
 
 class EpochEnd(NamedTuple):
-    """The answer to "where did this epoch end?"; both fields -1 when that is not known."""
+    """The end offset of a leader epoch; both fields are -1 if it is unknown."""
 
     epoch: int
     end_offset: int
@@ -56,14 +56,14 @@ def _from_line(line: str) -> EpochEntry | None:
 
 
 class EpochsWrite(NamedTuple):
-    """The file's next content, and the call that writes it, for any thread."""
+    """The next content of the file, and the call that writes it, which may run on any thread."""
 
     entries: tuple[EpochEntry, ...]
     run: Callable[[], None]
 
 
 class LeaderEpochs:
-    """Used by the log's thread alone; what `plan_write` returns may run on another."""
+    """Used only on the log's thread; the call that `plan_write` returns may run on another."""
 
     __slots__ = ("_disk", "_file", "_latest", "_latest_epoch", "_unwritten", "_written", "entries")
 
@@ -72,17 +72,17 @@ class LeaderEpochs:
         self._latest_epoch = UNDEFINED_EPOCH
         self._latest = LatestWrite()
         self._unwritten = False
-        # What the file has.
+        # The content of the file.
         self._written: tuple[EpochEntry, ...] = ()
         self._disk = disk
         self.moved_to(folder)
 
     def create(self) -> None:
-        """Make an empty file."""
+        """Create an empty file."""
         self._file.create()
 
     def load(self) -> None:
-        """Read the file, or make an empty one; DamagedFile if it is not readable."""
+        """Read the file, or create an empty one.  Raises DamagedFile if it cannot be parsed."""
         self._file.create()
         for entry in self._file.read():
             last = self.entries[-1] if self.entries else EpochEntry(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
@@ -102,30 +102,30 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A leader of this epoch writes from here on.
+        """Add the start offset of a leader epoch.
 
-        An epoch above those of the file is written with the next flush: until then a crash has its records
-        read again, and finds it anew.  So who comes to lead ten thousand partitions need not sync as often.
+        An epoch above those in the file is written with the next flush: after an earlier crash, recovery
+        restores it from the batches.  So becoming the leader of ten thousand partitions needs no syncs.
         """
         if epoch == self._latest_epoch and start_offset >= self.entries[-1].start_offset:
             return
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"({epoch}, {start_offset}) is no leader epoch")
+            raise ValueError(f"({epoch}, {start_offset}) is not a valid leader epoch")
         before = list(self.entries)
         if not self._assign(EpochEntry(epoch, start_offset)):
             return
-        # The leader of an empty log is forgotten with every truncation, and found again.
+        # Every truncation drops the epoch of an empty log, and it is then assigned again.
         self._unwritten = self._written != tuple(self.entries)
         if self._unwritten and self._written and epoch <= self._written[-1].epoch:
             try:
                 self._write()
             except OSError:
-                # Nothing is written by this leader either; the next try must not find it known.
+                # This leader cannot write either; a retry must not find the epoch already assigned.
                 self._replace(before)
                 raise
 
     def assign_all(self, entries: Iterable[tuple[int, int]]) -> None:
-        """Many at once, with one write."""
+        """Add several entries with a single write."""
         for entry in entries:
             self._assign(EpochEntry(*entry))
         self._write()
@@ -143,7 +143,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest known epoch not above the asked one, and where its records end."""
+        """The largest known epoch not above the requested one, and its end offset."""
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_END
         if epoch == self.latest_epoch:
@@ -151,7 +151,8 @@ class LeaderEpochs:
         above = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
         if above == len(self.entries):
             return UNDEFINED_END
-        # An epoch before all known ones keeps its number: its records are gone, they ended where these begin.
+        # An epoch before all known ones is returned as requested: its records were deleted, and it ended
+        # where the first known epoch starts.
         found = self.entries[above - 1].epoch if above > 0 else epoch
         return EpochEnd(found, self.entries[above].start_offset)
 
@@ -161,21 +162,21 @@ class LeaderEpochs:
         return self.entries[above - 1].epoch if above > 0 else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log ends here now: forget who began at this offset or later.
+        """Remove the epochs that start at this offset or later: the log was truncated to it.
 
-        Written with the next leader or at the close: what a crash brings back is dropped again at the start.
+        Written with the next epoch or on close: entries that reappear after a crash are dropped on load.
         """
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
         self._replace(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log begins here now: whoever wrote before begins here too, the earlier ones are forgotten."""
+        """The log start offset advanced: the epoch at it now starts here; earlier ones are removed."""
         later = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
         if later > 0:
             self._replace([EpochEntry(self.entries[later - 1].epoch, start_offset), *self.entries[later:]])
 
     def clear(self, *, write: bool = True) -> None:
-        """Forget all; unless it is written now, the next flush does."""
+        """Remove all entries; without `write`, the next flush writes the file."""
         self._replace([])
         if write:
             self._write()
@@ -187,19 +188,19 @@ class LeaderEpochs:
             self._unwritten = True
 
     def write_out(self, *, sync: bool = True) -> None:
-        """Bring what was left for later to the file."""
+        """Write deferred changes to the file."""
         if self._unwritten:
             self._write(sync=sync)
 
     def plan_write(self) -> EpochsWrite | None:
-        """What was left for later, to be written by a worker; None if there is nothing.
+        """The deferred changes, to be written by a worker; None if there are none.
 
-        When it has run, `written` is to be told.
+        After the write, call `written`.
         """
         return self._plan(sync=True) if self._unwritten else None
 
     def written(self, entries: tuple[EpochEntry, ...]) -> None:
-        """The file has these."""
+        """Called when the file contains these entries."""
         self._written = entries
         self._unwritten = entries != tuple(self.entries)
 

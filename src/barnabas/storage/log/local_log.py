@@ -1,8 +1,7 @@
-"""The files of a log in service: its segments, how they are rolled, flushed, retired, replaced and closed.
+"""The files of an open log: rolling, flushing, deleting, replacing and closing its segments.
 
-What lives here: everything that a log does to its folder but reading, appending and cutting.  What may not:
-the log's offsets and what the batches mean (log.py, which has one of these): where the log ends is told with
-each call.
+Contains every operation on the log's folder except reading, appending and truncating.  Offsets and the
+meaning of the batches belong in log.py: the caller passes the log end offset where it is needed.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ from barnabas.storage.segment.segment import Segment
 
 
 class LocalLog:
-    """The files of one log: what is there, and what of it is on stable storage.
+    """The files of one log: which exist, and which are on stable storage.
 
-    The snapshots of the producers and the leader epochs are files too: they are written by their owners, when
-    it is time to.
+    Producer snapshots and leader epochs are files too; their owners write them when this class says so.
     """
 
     def __init__(
@@ -47,17 +45,17 @@ class LocalLog:
         self.is_closed = False
         self._random = random
         self._file_deletions: list[FileDeletion] = []
-        # Names of snapshots, and segments that were closed and whose files no flush has synced as a whole.
+        # Names of snapshots, and rolled segments, that no flush has synced completely.
         self._unsynced_snapshots = list(loaded.unsynced_snapshots)
         self._unsynced_segments: list[Segment] = []
-        # The folder's own name is synced with the first flush.
+        # The folder's own directory entry is synced with the first flush.
         self._is_new = loaded.is_new
-        # How many times files were made, and how many of these names are known to last.  Those that were
-        # found may be of a life that had no time to sync them.
+        # The number of file creations, and of those whose directory entries are synced.  The files found on
+        # open may come from a run that crashed before it synced them.
         self._names_made = 1
         self._names_synced = 0
         self._cuts = 0
-        # The active segment's records, open to be synced again; None during a flush.
+        # The active segment's records, kept open for the next flush; None during a flush.
         self._synced: SyncedRecords | None = None
         self._delete_later(loaded.deleted_names)
 
@@ -66,17 +64,17 @@ class LocalLog:
         return self.segments.last
 
     def begin_anew(self, base_offset: int, *, sync: bool) -> None:
-        """All segments were retired: an empty one at this offset."""
+        """Create an empty segment at this offset, after all segments were removed."""
         self.segments.add(self._new_segment(base_offset))
         if sync:
             self.disk.sync_folder(self.folder)
 
     def note_new_name(self) -> None:
-        """A file may have been made here by somebody else."""
+        """Called when another class may have created a file in this folder."""
         self._names_made += 1
 
     def cut_back(self, offset: int) -> None:
-        """The log ends at this offset now: places in it are no longer what they were, nor are flushes."""
+        """The log was truncated to this offset: cached positions and planned flushes are invalid."""
         self.reader.forget()
         self._cuts += 1
         self.recovery_point = min(self.recovery_point, offset)
@@ -95,21 +93,21 @@ class LocalLog:
     # Rolling and flushing
 
     def roll(self, base_offset: int) -> Segment:
-        """Begin a new segment at an offset; an empty active one serves as it is."""
+        """Roll to a new segment at this offset; an empty active segment is kept."""
         active = self.active
         if active.size == 0 and active.base_offset == base_offset:
             active.grow_indexes()
             return active
         active.become_inactive()
-        # It is synced as a whole by the next flush.  Until then a crash has all of it read again
-        # (`restart_point`): its indexes are made anew, and zeroes behind its batches, if it was preallocated
-        # and the cut is lost, are cut again.
+        # The next flush syncs the rolled segment completely.  After an earlier crash, recovery reads all of
+        # it (`restart_point`): it rebuilds the indexes and truncates the zeroes after the batches again if
+        # the segment was preallocated and the truncation is lost.
         self._unsynced_segments.append(active)
         segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)
-        self._let_go_unless_active()
-        # The snapshot before a segment spares recovery all that lies before it.
+        self._release_unless_active()
+        # The snapshot at a segment's base offset saves recovery from reading the segments before it.
         self._producers.end_offset = base_offset
         snapshot = self._producers.take_snapshot(sync=False)
         if snapshot is not None:
@@ -117,7 +115,7 @@ class LocalLog:
         return segment
 
     def flush_wanted(self, end_offset: int) -> int | None:
-        """Up to which offset a flush is due: by flush.messages, flush.ms, or a segment that was rolled."""
+        """The offset up to which a flush is due, by flush.messages, flush.ms or a roll; None if none is."""
         unflushed = end_offset - self.recovery_point
         if unflushed > 0:
             waited_ms = self.clock.wall_ms() - self.last_flush_ms
@@ -127,20 +125,20 @@ class LocalLog:
 
     @property
     def is_closed_part_unflushed(self) -> bool:
-        """Whether a segment was rolled that has not been brought to stable storage as a whole."""
+        """Whether a rolled segment is not yet completely on stable storage."""
         return self.recovery_point < self.segments.last.base_offset or bool(self._unsynced_segments)
 
     def plan_flush(self, up_to: int) -> FlushPlan | None:
-        """What to sync for safety up to this offset; None if there is nothing.
+        """What to sync so that the log is durable up to this offset; None if there is nothing to sync.
 
-        Here, on the log's thread, waiting index entries of closed segments are written and handles opened;
-        `plan.run()` may then go on anywhere, `flushed(plan)` here again, and at last `plan.close()`.
+        This call, on the log's thread, writes pending index entries of rolled segments and opens the handles.
+        `plan.run()` may then run on any thread; afterwards call `flushed(plan)` here and then `plan.close()`.
         """
         segments = self.segments.between(self.recovery_point, up_to) if up_to > self.recovery_point else []
         self._unsynced_segments = closed = [
             segment
             for segment in self._unsynced_segments
-            # One that a truncation made the active one again is noted anew when it is rolled.
+            # A segment that a truncation made active again is added again when it is rolled.
             if self.segments.contains(segment) and segment is not self.active
         ]
         if not segments and not closed:
@@ -177,10 +175,10 @@ class LocalLog:
         )
 
     def _paths_to_sync(self, segment: Segment) -> list[str]:
-        """Beside the records of the active segment, which stay open from flush to flush.
+        """The paths to sync, without the records of the active segment, which stay open between flushes.
 
-        After a crash all of it is read again (`restart_point`) and its indexes are made anew: to sync them
-        with each flush would cost more than the records, for they grow too.  `close` syncs them.
+        The active segment's indexes are left out: recovery rebuilds them after a crash (`restart_point`), and
+        syncing them with each flush would cost more than syncing the records.  `close` syncs them.
         """
         if segment is self.active:
             return []
@@ -188,38 +186,38 @@ class LocalLog:
         return [segment.path(kind) for kind in log_files.SEGMENT_FILES]
 
     def _open_records(self, segment: Segment) -> None:
-        """Unless the last flush was of this segment too."""
+        """Open the records, unless they are still open from the last flush."""
         if self._synced is None or self._synced.segment is not segment:
             self._keep_open(SyncedRecords(segment, self.disk.open(segment.path(log_files.LOG))))
 
-    def _let_go_unless_active(self) -> None:
-        """Else a segment that is deleted would keep its room on the device."""
+    def _release_unless_active(self) -> None:
+        """Close the kept records of an inactive segment: an open deleted file would keep its disk space."""
         synced = self._synced
         if synced is None or (synced.segment is self.active and self.segments.contains(synced.segment)):
             return
         self._keep_open(None)
 
     def _keep_open(self, records: SyncedRecords | None) -> None:
-        """These for the next flush instead of the ones before."""
+        """Keep these records open for the next flush and close the ones before."""
         if self._synced is not None:
             self._synced.file.close()
         self._synced = records
 
     @property
     def restart_point(self) -> int:
-        """The recovery point to write down: a crash has the segment that holds it, and all later ones, read.
+        """The recovery point to checkpoint: recovery reads the segment that contains it, and all later ones.
 
-        It never lies behind a segment whose indexes are not synced, as those of the active one are not.
+        It never lies after a segment whose indexes are not synced, such as the active one.
         """
         if self.is_closed:
             return self.recovery_point
         point = min(self.recovery_point, self.segments.last.base_offset)
-        for segment in self._unsynced_segments:  # none, mostly: ten thousand logs are asked at once
+        for segment in self._unsynced_segments:  # usually empty: this runs for ten thousand logs at once
             point = min(point, segment.base_offset)
         return point
 
     def flushed(self, plan: FlushPlan) -> None:
-        """The plan has run: a crash loses nothing below its offset."""
+        """Called when the plan has run: everything below its offset is durable."""
         if plan.cuts != self._cuts:
             return
         covers = plan.covers
@@ -228,7 +226,7 @@ class LocalLog:
         records = plan.take_records()
         if records is not None:
             self._keep_open(records)
-            self._let_go_unless_active()
+            self._release_unless_active()
         self._names_synced = max(self._names_synced, plan.names_made)
         self._unsynced_snapshots = [name for name in self._unsynced_snapshots if name not in covers]
         self._unsynced_segments = [one for one in self._unsynced_segments if one not in covers]
@@ -237,21 +235,21 @@ class LocalLog:
             self.last_flush_ms = self.clock.wall_ms()
             self._is_new = False
 
-    # Retiring and replacing segments
+    # Deleting and replacing segments
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """All of `swap_segments` at once."""
+        """Run all steps of `swap_segments`."""
         for _ in self.swap_segments(new, old):
             with failing(self.folder, "replacing segments"):
                 self.disk.sync_folder(self.folder)
 
     def swap_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> Iterator[None]:
-        """The cleaner's swap; `new` are `.cleaned`, inactive and synced.  A crash anywhere leaves old or new.
+        """The cleaner's swap; `new` are `.cleaned`, inactive and synced.  A crash leaves either old or new.
 
-        First all new files are called `.swap` (from the last on: the loader finishes the job once the first
-        one is), then the old ones `.deleted`, then the new ones get their names.  After each step the folder
-        must be synced before the next, or a power loss might keep the deletions and forget the swap.  Readers
-        have the new segments from the first step on, whatever their files are called.
+        First all new files are renamed `.swap` (from last to first: the loader completes the swap once the
+        first one is), then the old ones `.deleted`, then the new ones get their final names.  The folder must
+        be synced after each step, or a power loss might keep the deletions and lose the swap.  Readers use
+        the new segments from the first step on, whatever their file names are.
         """
         with failing(self.folder, "replacing segments"):
             ordered = sorted(new, key=lambda segment: segment.base_offset)
@@ -278,14 +276,14 @@ class LocalLog:
             self._delete_later(names)
 
     def retire(self, segments: Sequence[Segment]) -> None:
-        """Out of service, renamed, to be removed later."""
+        """Rename a removed segment's files `.deleted` and schedule their deletion."""
         self.reader.forget()
         names = []
         for segment in segments:
             self.segments.remove(segment)
             names += self._mark_deleted(segment, with_snapshot=True)
         self._delete_later(names)
-        self._let_go_unless_active()
+        self._release_unless_active()
 
     def _mark_deleted(self, segment: Segment, *, with_snapshot: bool) -> list[str]:
         segment.change_suffix(log_files.DELETED)
@@ -306,21 +304,21 @@ class LocalLog:
             self._file_deletions.append(FileDeletion(self.disk, lambda: self.folder, names, due_ms))
 
     def take_file_deletions(self) -> list[FileDeletion]:
-        """Deletes that came up since the last call: by retention, truncation, cleaning, recovery."""
+        """The deletions scheduled since the last call, by retention, truncation, cleaning or recovery."""
         jobs, self._file_deletions = self._file_deletions, []
         return jobs
 
     # The folder
 
     def rename_folder(self, name: str, *, sync: bool = True) -> None:
-        """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
+        """Rename to `topic-partition.<hex>-delete` or similar, or (a future log) to `topic-partition`."""
         parent = self.folder.rpartition("/")[0]
         folder = f"{parent}/{name}"
         with failing(self.folder, "renaming the folder"):
             self.disk.rename(self.folder, folder)
             if sync:
                 self.disk.sync_folder(parent)
-        # A flush that is planned finds no folder to sync any more.
+        # A planned flush would not find the folder that it syncs.
         self._cuts += 1
         self.folder = self._producers.folder = folder
         self.name = name
@@ -329,9 +327,9 @@ class LocalLog:
         self._epochs.moved_to(folder)
 
     def close(self, *, sync: bool = True) -> None:
-        """Clean: a snapshot of the producers at the end offset, indexes trimmed.  Flush before this.
+        """Clean close: write a producer snapshot at the log end offset and trim the indexes.  Flush first.
 
-        Who closes many logs does it without `sync`, then syncs their directory once, then says `all_synced`.
+        To close many logs, call it without `sync`, sync their directory once, then call `all_synced`.
         """
         if self.is_closed:
             return
@@ -343,16 +341,17 @@ class LocalLog:
             for segment in self.segments:
                 segment.close(sync=sync)
             if sync:
-                # No flush has: a clean stop is marked next, and what a power loss brought back would count.
+                # No flush has synced them.  After the clean shutdown file is written, anything that a power
+                # loss brings back would be trusted.
                 OpenFiles(self.disk, [self.active.path(kind) for kind in log_files.INDEXES]).sync()
 
     def all_synced(self, end_offset: int) -> None:
-        """Whatever was written to the log's folder is safe."""
+        """Called when everything written to the log's folder is synced."""
         self.recovery_point = end_offset
         self._unsynced_segments.clear()
 
     def abandon(self) -> None:
-        """Let go of all files without writing: the directory has failed."""
+        """Close all files without writing: the directory has failed."""
         self.is_closed = True
         with contextlib.suppress(OSError):
             self._keep_open(None)
@@ -361,7 +360,7 @@ class LocalLog:
                 segment.release()
 
     def delete(self) -> None:
-        """Let go of all files and remove the folder with all it holds."""
+        """Close all files and delete the folder with its content."""
         self.abandon()
         self._file_deletions.clear()
         with failing(self.folder, "deleting the log"):
@@ -369,6 +368,6 @@ class LocalLog:
 
 
 def jitter_ms(options: LogOptions, random: Random) -> int:
-    """How much earlier a segment rolls, so that logs do not all roll at once."""
+    """A random amount by which a segment rolls earlier, so that logs do not all roll at once."""
     most = min(options.segment_jitter_ms, options.segment_ms)
     return random.integer(0, most - 1) if most > 0 else 0

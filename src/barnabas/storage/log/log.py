@@ -1,12 +1,11 @@
-"""A partition's log: appending to it, reading from it, cutting it.
+"""A partition's log: append, read, truncate.
 
-What lives here: the offsets of a log (start, stable, high watermark, end) and how each operation moves them,
-and its producers and leader epochs with them.  What may not: its files (local_log.py), what a buffer must
-look like (appending.py), how a folder is brought into shape (recovery.py), and leadership, followers and the
-ISR (replica/).
+Contains the offsets of a log (log start, last stable, high watermark, log end) and how each operation moves
+them together with the producer state and the leader epochs.  Files belong in local_log.py, validation of
+batches in appends.py, loading and recovery in recovery.py; leadership, followers and the ISR in replica/.
 
 A log is used by one thread.  A flush may run on another: see `plan_flush`.  An OSError that cannot be undone
-becomes a StorageFailure, after which the directory is not to be used.
+becomes a StorageFailure, after which the directory must not be used.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ logger = logging.getLogger(__name__)
 class Log:
     """One partition's log in one folder (Apache Kafka's UnifiedLog).
 
-    `local` are its files, `segments` the batches in them, `producers` and `epochs` what is known of who wrote
-    them.
+    `local` has its files, `segments` its batches, `producers` the producer state, `epochs` the leader epochs.
     """
 
     def __init__(
@@ -62,11 +60,11 @@ class Log:
         self.log_start_offset = loaded.log_start_offset
         self.high_watermark = self.log_start_offset
         self.first_unstable_offset: int | None = None
-        # Where the next batch begins beyond this offset, no offset may be missing before it: one that is was
-        # lost.  Before it compaction has been, or may have been.  It is raised, lastingly, before a gap is
-        # made (`gap-offset-checkpoint`): the topic's policy of today says nothing about yesterday's gaps.
+        # Compaction may have left offset gaps below this offset.  A gap before a batch that starts beyond it
+        # means lost records.  It is raised, durably, before a gap is made (`gap-offset-checkpoint`): the
+        # topic's current cleanup.policy says nothing about gaps made under an earlier one.
         self.gaps_end = loaded.gaps_end
-        # Called when `gaps_end` has been raised and must be written down before the log goes on.
+        # Called when `gaps_end` was raised and must be checkpointed before the log continues.
         self.on_gap: Callable[[Log], None] = _not_noted
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
@@ -88,12 +86,12 @@ class Log:
         gaps_end: int = LONG_MAX,
         watch: Watch = unwatched,
     ) -> Log:
-        """Open or create the log in `folder`; after an unclean stop recover it from the recovery point on.
+        """Open or create the log in `folder`; after an unclean shutdown, recover it from the recovery point.
 
-        The offsets are those of the checkpoints; the high watermark is only there to be compared with.
+        The offsets come from the checkpoints; the high watermark serves for comparison only.
         """
         name = folder.rpartition("/")[2]
-        log_files.parse_folder(name)  # refused before anything is touched
+        log_files.parse_folder(name)  # raises before anything is changed
         loader = LogLoader(
             disk,
             clock,
@@ -119,7 +117,7 @@ class Log:
         return f"Log({self.name}, {self.log_start_offset}..{self.end_offset}, hw {self.high_watermark})"
 
     def set_options(self, options: LogOptions) -> None:
-        """The topic's configuration has changed."""
+        """Called when the topic's configuration has changed."""
         self.local.options = options
         self.segments.last.limits = None
         self._rules = rules_of(options)
@@ -135,9 +133,9 @@ class Log:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Check the batches, give them offsets and write them.  A refusal changes nothing in the log.
+        """Validate the batches, assign offsets and write them.  A rejected append changes nothing in the log.
 
-        The buffer is patched in place where it can be.
+        The buffer is updated in place where possible.
         """
         now_ms = self.clock.wall_ms()
         if origin is AppendOrigin.RAFT_LEADER:
@@ -153,7 +151,7 @@ class Log:
         return append_prepared(self, prepared, origin, verification, now_ms)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
-        """Write batches as the leader of this epoch sent them; a batch cut short at the end is left out."""
+        """Write batches fetched from the leader of this epoch; an incomplete batch at the end is skipped."""
         origin = AppendOrigin.REPLICATION
         prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, None)
         if prepared is not None:
@@ -161,7 +159,7 @@ class Log:
         return append_prepared(self, prepared, origin, None, self.clock.wall_ms())
 
     def _note_gaps(self, headers: Sequence[BatchHeader]) -> None:
-        """A compacted leader's batches do not follow each other: from the first gap on any may be missing."""
+        """A compacted leader's batches have offset gaps: after the first gap, any offset may be missing."""
         following = self.end_offset
         for header in headers:
             if header.base_offset > max(following, self.gaps_end):
@@ -173,10 +171,11 @@ class Log:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
     ) -> Verification | None:
-        """Before asking the coordinator about a producer's transaction; None: there is no need to ask.
+        """Start the verification of a producer's transaction with its coordinator; None if none is needed.
 
-        That is so if it is known to be open.  transaction.partition.verification.enable=false spares the
-        question to producers that add their partitions themselves (before transaction.version 2).
+        None is needed if the transaction is known to be open, nor, with
+        transaction.partition.verification.enable=false, for producers that add their partitions themselves
+        (before transaction.version 2).
         """
         if not supports_epoch_bump and not self.options.transaction_partition_verification_enable:
             return None
@@ -187,31 +186,33 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to here read_committed consumers may read."""
+        """The last stable offset: read_committed consumers read up to it."""
         first = self.first_unstable_offset
         return first if first is not None and first < self.high_watermark else self.high_watermark
 
     def set_high_watermark(self, offset: int) -> int:
-        """Within the log's bounds; the value taken."""
+        """Set the high watermark, limited to the log's bounds; returns the value set."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.end_offset)
         self.producers.on_high_watermark(self.high_watermark)
         self.find_first_unstable()
         return self.high_watermark
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Forward only; whether it moved."""
+        """Advance the high watermark, never backwards; returns whether it moved."""
         if offset > self.end_offset:
-            raise ValueError(f"{self.name}: high watermark {offset} is beyond the end {self.end_offset}")
+            raise ValueError(
+                f"{self.name}: high watermark {offset} is beyond the log end offset {self.end_offset}"
+            )
         if offset <= self.high_watermark:
             return False
         if self.first_unstable_offset is None:
-            self.high_watermark = offset  # no transaction waits for it
+            self.high_watermark = offset  # no transaction depends on it
         else:
             self.set_high_watermark(offset)
         return True
 
     def advance_log_start(self, offset: int) -> bool:
-        """Records before this offset are no longer there; whether it moved."""
+        """Advance the log start offset; returns whether it moved."""
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -228,12 +229,12 @@ class Log:
         return True
 
     def find_first_unstable(self) -> None:
-        """A transaction began or ended, or its marker was replicated."""
+        """Called when a transaction began or ended, or when its marker was replicated."""
         first = self.producers.first_unstable_offset
         self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader begins to write here."""
+        """Record the start offset of a leader epoch."""
         with failing(self.folder, "writing the leader epochs"):
             self.epochs.assign(epoch, start_offset)
 
@@ -252,11 +253,11 @@ class Log:
         read_committed: bool = False,
         may_wait: bool = True,
     ) -> ReadResult:
-        """From the batch that holds `offset` on, at most max_bytes of one segment, offsets below the bound.
+        """Read from the batch that contains `offset`: at most max_bytes of one segment, below the bound.
 
-        With min_one_batch the first batch comes whole even if it is larger (KIP-74).  What was written before
-        this start is checked when it is first read: unless `may_wait`, what must come from the device for
-        that is returned as `cold`, to be read elsewhere first.
+        With min_one_batch the first batch is returned whole even if it is larger (KIP-74).  Batches written
+        before this start are checked on their first read: unless `may_wait`, a range that must be read from
+        the device for that is returned as `cold`, for another thread to read first.
         """
         if not self.log_start_offset <= offset <= self.end_offset:
             raise KafkaError(
@@ -275,7 +276,7 @@ class Log:
             )
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                # Nothing is wrong with the directory: the client asks again.
+                # The directory has not failed: the client retries.
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"{self.name}: too many open files; raise the limit (ulimit -n) and restart",
@@ -283,26 +284,26 @@ class Log:
             raise StorageFailure(self.folder, "reading", error) from error
 
     def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTransaction]:
-        """Those that touch [start, upper_bound)."""
+        """The aborted transactions that overlap [start, upper_bound)."""
         segment = self.segments.floor(start) or self.segments[0]
         return self._reader.aborted_between(segment, start, upper_bound)
 
     def offset_for_time(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first offset with this time or later, or one of the special times; None if there is no such."""
+        """The first offset at or after a timestamp, or for a special timestamp; None if there is none."""
         with failing(self.folder, "searching by time"):
             return self._reader.offset_for_time(
                 timestamp, self.log_start_offset, self.end_offset, self.epochs
             )
 
-    # Cutting
+    # Truncating
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop all from this offset on; whether anything went."""
+        """Truncate the log to this offset; returns whether anything was removed."""
         if offset < 0:
             raise ValueError(f"{self.name}: cannot truncate to the negative offset {offset}")
         with failing(self.folder, "truncating"):
             if offset >= self.end_offset:
-                # A leader that never wrote may have left an epoch at the end.
+                # A leader that never wrote may have left an epoch at the log end offset.
                 self.epochs.truncate_from_end(self.end_offset)
                 return False
             if self.segments[0].base_offset > offset:
@@ -312,7 +313,7 @@ class Log:
             self.local.retire(going)
             self.active.truncate_to(offset)
             self._cut_back(offset)
-            # Else a power loss might bring back what was cut, under the epoch of what is written here next.
+            # Otherwise a power loss could bring back truncated batches under the epoch of the next ones.
             self.active.sync()
             if going:
                 self.disk.sync_folder(self.folder)
@@ -327,10 +328,10 @@ class Log:
     def truncate_fully_to(
         self, offset: int, *, log_start_offset: int | None = None, sync: bool = True
     ) -> None:
-        """Drop everything and begin anew at this offset.
+        """Remove all records and restart the log at this offset.
 
-        Without `sync` a power loss before the next flush may bring back what was dropped: for copies, which
-        do not count before they are flushed.
+        Without `sync` a power loss before the next flush may bring removed records back; this is for copies,
+        which are not used before they are flushed.
         """
         with failing(self.folder, "truncating"):
             self.local.retire(list(self.segments))
@@ -361,14 +362,14 @@ class Log:
     # Retention
 
     def remove_segments(self, segments: Sequence[Segment], reason: str) -> int:
-        """Let the oldest segments go, for retention; a log of which all goes is rolled first.
+        """Delete the oldest segments, for retention; if all are deleted, the log is rolled first.
 
-        The files are renamed `.deleted` and go when their job of `take_delete_jobs` is run.
+        The files are renamed `.deleted`, and removed when their deletion from `take_delete_jobs` runs.
         """
         if not segments:
             return 0
         with failing(self.folder, "removing segments"):
-            logger.info("%s: %d segments go because %s", self.name, len(segments), reason)
+            logger.info("%s: deleting %d segments because %s", self.name, len(segments), reason)
             if len(segments) == len(self.segments):
                 self.roll_at(self.end_offset)
             going = [segment for segment in segments if segment is not self.active]
@@ -387,7 +388,7 @@ class Log:
 
     @property
     def name(self) -> str:
-        """The folder's own, which is that of the partition unless the log is a copy or being deleted."""
+        """The folder's name: the partition's, unless the log is a future log or being deleted."""
         return self.local.name
 
     @property
@@ -400,7 +401,7 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """The size of all batches in bytes."""
         return self.segments.size
 
     @property
@@ -408,75 +409,75 @@ class Log:
         return self.local.is_closed
 
     def roll(self) -> Segment:
-        """Begin a new segment at the end offset; an empty active one serves as it is."""
+        """Roll to a new segment at the log end offset; an empty active segment is kept."""
         with failing(self.folder, "rolling"):
             return self.roll_at(self.end_offset)
 
     def roll_at(self, expected_offset: int) -> Segment:
-        """The same, for batches that begin at this offset or later."""
+        """Roll for batches that start at this offset or later."""
         return self.local.roll(max(expected_offset, self.end_offset))
 
     def take_file_deletions(self) -> list[FileDeletion]:
-        """Deletes that came up since the last call: by retention, truncation, cleaning, recovery."""
+        """The deletions scheduled since the last call, by retention, truncation, cleaning or recovery."""
         return self.local.take_file_deletions()
 
     def rename_folder(self, name: str, *, sync: bool = True) -> None:
-        """To topic-partition.<hex>-delete and its like, or back (a future log that takes over)."""
+        """Rename to `topic-partition.<hex>-delete` or similar, or (a future log) to `topic-partition`."""
         self.local.rename_folder(name, sync=sync)
 
     def close(self, *, sync: bool = True) -> None:
-        """Clean; flush before this.  Without `sync` the caller syncs the folder, then says `all_synced`."""
+        """Clean close; flush first.  Without `sync` the caller syncs the folder, then calls `all_synced`."""
         self.local.close(sync=sync)
 
     def all_synced(self) -> None:
-        """Whatever was written to the log's folder is safe."""
+        """Called when everything written to the log's folder is synced."""
         self.local.all_synced(self.end_offset)
 
     def abandon(self) -> None:
-        """Let go of all files without writing: the directory has failed."""
+        """Close all files without writing: the directory has failed."""
         self.local.abandon()
 
     def delete(self) -> None:
-        """Let go of all files and remove the folder with all it holds."""
+        """Close all files and delete the folder with its content."""
         self.local.delete()
 
     # Flushing
 
     @property
     def recovery_point(self) -> int:
-        """All before this offset is on stable storage."""
+        """Everything before this offset is on stable storage."""
         return self.local.recovery_point
 
     @property
     def restart_point(self) -> int:
-        """The recovery point to write down; see LocalLog."""
+        """The recovery point to checkpoint; see LocalLog."""
         return self.local.restart_point
 
     @property
     def is_closed_part_unflushed(self) -> bool:
-        """Whether a segment was rolled that has not been brought to stable storage as a whole."""
+        """Whether a rolled segment is not yet completely on stable storage."""
         return self.local.is_closed_part_unflushed
 
     def flush_wanted(self) -> int | None:
-        """Up to which offset a flush is due: by flush.messages, flush.ms, or a segment that was rolled."""
+        """The offset up to which a flush is due, by flush.messages, flush.ms or a roll; None if none is."""
         return self.local.flush_wanted(self.end_offset)
 
     def should_flush(self) -> bool:
         return self.flush_wanted() is not None
 
     def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
-        """What to sync for safety up to this offset (all by default); None if there is nothing.
+        """What to sync so that the log is durable up to this offset (default: its end); None if nothing.
 
-        `plan.run()` may go on anywhere, then `flushed(plan)` here again, and at last `plan.close()`.
+        `plan.run()` may run on any thread; afterwards call `flushed(plan)` here and then `plan.close()`.
         """
         return self.local.plan_flush(self.end_offset if up_to is None else min(up_to, self.end_offset))
 
     def flushed(self, plan: FlushPlan) -> None:
-        """The plan has run: a crash loses nothing below its offset."""
+        """Called when the plan has run: everything below its offset is durable."""
         self.local.flushed(plan)
 
     def flush(self, up_to: int | None = None) -> None:
-        """All three steps at once."""
+        """Plan, run and complete a flush on this thread."""
         plan = self.plan_flush(up_to)
         if plan is not None:
             try:
@@ -488,11 +489,11 @@ class Log:
     # Producers
 
     def remove_expired_producers(self) -> None:
-        """Each producer.id.expiration.check.interval.ms."""
+        """Called every producer.id.expiration.check.interval.ms."""
         self.producers.remove_expired(self.clock.wall_ms())
 
     def last_records_of_producers(self) -> dict[int, tuple[int | None, int]]:
-        """Producer id -> (last data offset, epoch): compaction keeps these batches, if only their headers."""
+        """Producer id -> (last data offset, epoch): compaction keeps at least these batches' headers."""
         return {
             producer_id: (entry.last_data_offset, entry.epoch)
             for producer_id, entry in self.producers.entries.items()
@@ -500,4 +501,4 @@ class Log:
 
 
 def _not_noted(log: Log) -> None:
-    """A log without a manager: whoever opens it next does not know of its gaps, and keeps them."""
+    """For a log without a manager: the next open does not know its gaps, and accepts them."""

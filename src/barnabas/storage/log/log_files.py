@@ -1,7 +1,4 @@
-"""Names of the files of a log and of its folder, as Apache Kafka writes and reads them.
-
-What lives here: spelling and parsing of names.  What may not: opening anything.
-"""
+"""Formats and parses the names of a log's files and folder, as Apache Kafka does."""
 
 from __future__ import annotations
 
@@ -15,16 +12,16 @@ SNAPSHOT = ".snapshot"
 INDEXES = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_FILES = (LOG, *INDEXES)
 
-# Files on the way in or out carry one of these behind their own name.
+# Suffixes of files that are being added or removed.
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
-# A metadata snapshot on its way out belongs to the Raft log, which removes it itself.
+# A deleted metadata snapshot belongs to the Raft log, which removes it itself.
 RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 
-# Folders on the way in or out end like this, behind a dot and 32 hexadecimal digits.
+# Suffixes of folders that are being added or removed, after a dot and 32 hexadecimal digits.
 DELETE_FOLDER = "-delete"
 FUTURE_FOLDER = "-future"
 STRAY_FOLDER = "-stray"
@@ -35,7 +32,7 @@ FOLDER_NAME_LIMIT = 255
 
 
 def of_offset(offset: int, kind: str, suffix: str = "") -> str:
-    """`00000000000000000042.log` and its like."""
+    """A file name such as `00000000000000000042.log`."""
     return f"{offset:0{OFFSET_DIGITS}d}{kind}{suffix}"
 
 
@@ -52,15 +49,15 @@ def folder(topic: str, partition: int) -> str:
 
 
 def folder_on_the_way(topic: str, partition: int, suffix: str, random: Random) -> str:
-    """`topic-partition.<32 hex>-delete` (or -future, -stray); a long topic is cut to keep the name legal."""
-    rest = f"-{partition}.{random_uuid(random).hex()}{suffix}"
+    """`topic-partition.<32 hex>-delete` (or -future, -stray); a long topic is cut to fit the file system."""
+    tail = f"-{partition}.{random_uuid(random).hex()}{suffix}"
     if suffix == FUTURE_FOLDER:
-        return topic + rest  # never cut: the name must lead back to its topic
-    return topic[: FOLDER_NAME_LIMIT - len(rest)] + rest
+        return topic + tail  # never cut: the topic must be recoverable from the name
+    return topic[: FOLDER_NAME_LIMIT - len(tail)] + tail
 
 
 def parse_folder(name: str) -> tuple[str, int]:
-    """Topic and partition of a log's folder, whatever its suffix; ValueError says what a name looks like."""
+    """Topic and partition of a log's folder with any suffix.  Raises ValueError for any other name."""
     plain = name
     if name.endswith(FOLDER_SUFFIXES):
         plain, dot, unique = name.rpartition(".")

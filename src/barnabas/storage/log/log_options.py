@@ -1,7 +1,6 @@
-"""What a log needs to know of its topic's configuration, typed and at hand.
+"""The topic configuration that a log uses, typed, for its hot paths.
 
-What lives here: the values that storage reads on its hot paths, and how they follow from a topic's
-settings.  What may not: where settings come from and how layers override each other (config/).
+Where values come from and which level overrides which belongs in config/.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class LogOptions:
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 3600 * 1000
-    # Of the broker, not the topic; KIP-360 and KIP-890.
+    # Broker options, not topic options; KIP-360 and KIP-890.
     producer_id_expiration_ms: int = 24 * 3600 * 1000
     transaction_partition_verification_enable: bool = True
 
@@ -54,7 +53,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, topic: Mapping[str, object], broker: Mapping[str, object] | None = None) -> LogOptions:
-        """From a topic's effective settings, and the broker's for the two options that are not per topic."""
+        """From the topic's effective configuration, and the broker's for the two broker options."""
         values: dict[str, object] = {}
         for name in cls.__dataclass_fields__:
             key = name.replace("_", ".")
@@ -72,7 +71,7 @@ class LogOptions:
 
 
 def _old_timestamp_limits(topic: Mapping[str, object]) -> dict[str, object]:
-    """Apache Kafka 3.9 still has one limit for both directions, for each that has no limit of its own."""
+    """Apache Kafka 3.9 still has one limit for both directions, used where no separate limit is set."""
     both = topic.get("message.timestamp.difference.max.ms")
     if both is None:
         return {}

@@ -1,7 +1,6 @@
-"""Reading from a log: a slice of one segment for a fetch, an offset for a time.
+"""Reads from a log: a slice of one segment for a fetch, an offset for a timestamp.
 
-What lives here: finding bytes and offsets in segments.  What may not: sending them, waiting for more, and who
-may see what (the caller gives the bound).
+The caller gives the upper bound (isolation level); sending and delayed fetches belong in the broker.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.segments import Segments
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
-# Times that ListOffsets gives a meaning of their own.
+# Special timestamps of ListOffsets.
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 
-# Readers at so many different places near the end of a log are served without a search.
+# The number of recent end positions from which readers continue without an index lookup.
 ENDS_KEPT = 16
 
 
 class ReadResult(NamedTuple):
-    """What a fetch gets: bytes from the batch that holds its offset on, of one segment.
+    """The result of a read: bytes of one segment, starting with the batch that contains the fetch offset.
 
-    `slice` is None when there is nothing to read below the bound.  `aborted` is None unless it was asked for.
-    `cold` is a range that has to be looked at before it is given, and that lies on the device.
+    `slice` is None if there is nothing to read below the bound.  `aborted` is None unless it was requested.
+    `cold` is a range that must be checked before it is returned and is not in the page cache.
     """
 
     fetch_offset: int
@@ -51,7 +50,7 @@ class ReadResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimestampAndOffset:
-    """The answer of ListOffsets."""
+    """A timestamp and its offset, as ListOffsets returns them."""
 
     timestamp: int
     offset: int
@@ -59,19 +58,19 @@ class TimestampAndOffset:
 
 
 class LogReader:
-    """Reads the segments of one log; remembers where the last bound lay, and where readers go on."""
+    """Reads the segments of one log; caches the position of the last bound and where readers continue."""
 
     __slots__ = ("_bound", "_ends", "_segments")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
-        # (offset, segment, position): the high watermark's place is asked for by every fetch until it moves.
+        # (offset, segment, position): every fetch looks up the high watermark's position until it moves.
         self._bound: tuple[int, Segment, int] | None = None
-        # Ends that the log had when it was read up to them: readers that keep up go on there.
+        # Former log ends that readers have reached: readers that keep up continue there.
         self._ends: dict[int, tuple[Segment, int]] = {}
 
     def forget(self) -> None:
-        """The log was cut or its segments replaced: places are no longer what they were."""
+        """Drop cached positions: the log was truncated or its segments were replaced."""
         self._bound = None
         self._ends.clear()
 
@@ -106,7 +105,7 @@ class LogReader:
             header = segment.search.locate(offset)
             if header is not None:
                 break
-            # All from this offset to the segment's end was compacted away.
+            # Compaction removed everything from this offset to the end of the segment.
             segment = self._segments.after(segment)
         else:
             active = self._segments.last
@@ -134,7 +133,7 @@ class LogReader:
     def _read_on(
         self, offset: int, segment: Segment, position: int, max_bytes: int, end_offset: int
     ) -> ReadResult | None:
-        """All that was appended since the log was read up to this place; None if that is not so simple."""
+        """Everything appended since a reader reached this position; None if an index lookup is needed."""
         records = segment.records
         length = records.size - position
         if segment is not self._segments.last or not 0 < length <= max_bytes or position < records.sound_from:
@@ -150,12 +149,12 @@ class LogReader:
             ends[end_offset] = active, active.records.size
 
     def _check(self, segment: Segment, position: int, length: int, end_offset: int) -> int:
-        """How much of it is sound: what this process has not written itself is checked when first read."""
+        """The length of the valid part: batches not written by this process are checked on first read."""
         limit = _limit(self._segments, segment, end_offset)
         return segment.check(position, position + length, limit) - position
 
     def _end_position(self, segment: Segment, upper_bound: int, end_offset: int) -> int:
-        """Where the bytes of offsets below the bound end in this segment."""
+        """The end position of the batches below the bound in this segment."""
         if upper_bound >= _limit(self._segments, segment, end_offset):
             return segment.size
         bound = self._bound
@@ -169,14 +168,14 @@ class LogReader:
     def _aborted_in(
         self, segment: Segment, offset: int, end_position: int, end_offset: int
     ) -> list[AbortedTransaction]:
-        """Those that a reader of these bytes must know; the index tells where they end, generously."""
+        """The aborted transactions in these bytes; the offset index gives an upper bound of their end."""
         upper_bound = segment.search.offset_at(end_position)
         if upper_bound is None:
             upper_bound = _limit(self._segments, segment, end_offset)
         return self.aborted_between(segment, offset, upper_bound)
 
     def aborted_between(self, first: Segment, offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """From this segment on: a transaction is in the index of the segment that its marker is in."""
+        """From this segment on: a transaction is in the index of the segment that contains its marker."""
         found: list[AbortedTransaction] = []
         segment: Segment | None = first
         while segment is not None:
@@ -187,12 +186,12 @@ class LogReader:
             segment = self._segments.after(segment)
         return found
 
-    # By time
+    # By timestamp
 
     def offset_for_time(
         self, timestamp: int, log_start_offset: int, end_offset: int, epochs: LeaderEpochs
     ) -> TimestampAndOffset | None:
-        """The first offset with this time or later, or one of the special times; None if there is none."""
+        """The first offset at or after a timestamp, or for a special timestamp; None if there is none."""
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             first = epochs.entries[0] if epochs.entries else None
             known = first is not None and first.start_offset <= log_start_offset
@@ -208,7 +207,7 @@ class LogReader:
     def first_at_or_after(
         self, timestamp: int, log_start_offset: int, end_offset: int
     ) -> TimestampAndOffset | None:
-        """The first record, by offset, with this time or a later one."""
+        """The first record, by offset, with this timestamp or a later one."""
         for segment in list(self._segments):
             if segment.largest_timestamp < timestamp:
                 continue
@@ -222,7 +221,7 @@ class LogReader:
         return None
 
     def of_max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
-        """The first record with the largest time of all (KIP-734)."""
+        """The first record with the largest timestamp (KIP-734)."""
         segment = max(self._segments, key=lambda segment: segment.max_timestamp)
         timestamp, offset = segment.max_timestamp_offset
         if timestamp == NO_TIMESTAMP:
@@ -230,7 +229,7 @@ class LogReader:
         self._segments.reading(segment)
         for header in segment.headers(segment.search.position_before(offset)):
             if header.max_timestamp == timestamp:
-                # None if compaction has taken all of its records, as in Apache Kafka.
+                # None if compaction removed all of its records, as in Apache Kafka.
                 records = self._batch(segment, header, end_offset).records()
                 newest = (record for record in records if record.timestamp == timestamp)
                 return next((TimestampAndOffset(timestamp, r.offset, _epoch(header)) for r in newest), None)
@@ -243,7 +242,7 @@ class LogReader:
 
 
 def _limit(segments: Segments, segment: Segment, end_offset: int) -> int:
-    """No offset of the segment reaches this one."""
+    """The exclusive upper bound of the segment's offsets."""
     following = segments.after(segment)
     return end_offset if following is None else following.base_offset
 

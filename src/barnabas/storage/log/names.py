@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """`orders-0` in words."""
+    """Formats as `orders-0`."""
 
     topic: str
     partition: int

@@ -1,10 +1,9 @@
-"""The short way of most appends: one sound batch that needs nothing but its offsets.
+"""The fast path of most appends: one valid batch that needs only its offsets.
 
-What lives here: the same checks as on the careful way (appending.py, batch/check.py, producer_append.py) for
-the one case that makes up nearly all traffic, in the order that is cheapest.  What may not: refusing
-anything.  Whatever is unusual, right or wrong, is left to the careful way; nothing has been changed then, and
-what was found out (the CRC, the decompressed records, the walk over them) is handed on, so that no batch is
-examined twice.
+Makes the same checks as the general path (appends.py, batch/check.py, producer_append.py), cheapest first,
+for the one case that makes up nearly all traffic.  It never rejects a batch.  Anything unusual, valid or not,
+goes to the general path with the log unchanged; what was found (the CRC, the decompressed records, the walk
+over them) is passed on, so that no batch is examined twice.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ if TYPE_CHECKING:
     from barnabas.storage.log.log import Log
 
 _CODECS = tuple(Codec)
-# A batch's own time, no control records, no delete horizon: only a codec and a transaction may be set.
+# CreateTime, no control records, no delete horizon: only a codec and the transactional bit may be set.
 _UNUSUAL_ATTRIBUTES = ~(CODEC_MASK | TRANSACTIONAL_FLAG)
-# The compiled walk is sound and has found nothing but what the careful way would take as it is.
+# The compiled walk found the records valid, with nothing that the general path would change.
 _SOUND = Examination(crc_ok=True, is_plain=True)
 _WRONG_CRC = Examination(crc_ok=False)
 _crc32c = crc32.iscsi
 _unpack_header = HEADER.unpack_from
 
 
-# What an append has to know of a batch that is to be written as it is: the number of its records, its largest
-# time, producer id, producer epoch and base sequence, and whether it is transactional.
+# What an append needs of a batch that is written unchanged: its record count, largest timestamp, producer id,
+# producer epoch, base sequence, and whether it is transactional.
 PlainBatch = tuple[int, int, int, int, int, int]
 
 
 class PlainRules(NamedTuple):
-    """When a batch is plain, from the topic's settings."""
+    """The conditions for a plain batch, from the topic's configuration."""
 
     max_bytes: int
-    # The one codec that is kept as it comes; None: all are.
+    # The one codec that is kept unchanged; None keeps all.
     codec: Codec | None
     compacted: bool
     before_max_ms: int
@@ -65,7 +64,7 @@ class PlainRules(NamedTuple):
 
 
 def plain_rules(options: LogOptions, rules: CheckRules) -> PlainRules | None:
-    """None if the topic asks for a change of every batch."""
+    """None if the topic's configuration changes every batch."""
     if rules.timestamp_type is not TimestampType.CREATE_TIME:
         return None
     return PlainRules(
@@ -79,7 +78,7 @@ def plain_rules(options: LogOptions, rules: CheckRules) -> PlainRules | None:
 
 
 def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> AppendResult | Examination:
-    """The short way; an Examination: nothing has happened, the batch needs the careful one."""
+    """Append a plain batch; returns an Examination, with the log unchanged, if it needs the general path."""
     rules = log.plain_rules
     if rules is None:
         return NOT_EXAMINED
@@ -117,7 +116,7 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
 
 
 def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> PlainBatch | Examination:
-    """What is known of the batch that fills a buffer, if it is one to be written as it is; else what is."""
+    """The fields of the batch in the buffer if it can be written unchanged; otherwise its Examination."""
     max_bytes, codec, compacted, before_max_ms, after_max_ms, _ = rules
     size = len(buffer)
     if not HEADER_SIZE < size <= max_bytes:
@@ -174,7 +173,7 @@ def plain_batch(buffer: Buffer, rules: PlainRules, now_ms: int) -> PlainBatch | 
 
 
 def _payload(view: memoryview, number: int, rules: PlainRules) -> bytes | None:
-    """Decompressed; None if it has to be compressed anew, or cannot be read: the careful way says why."""
+    """The decompressed records; None if the general path must recompress or reject the batch."""
     codec = _CODECS[number] if number < len(_CODECS) else None
     if codec is None or (rules.codec is not None and rules.codec is not codec):
         return None
@@ -187,7 +186,7 @@ def _payload(view: memoryview, number: int, rules: PlainRules) -> bytes | None:
 def _continues(
     entry: ProducerEntry | None, epoch: int, base_sequence: int, count: int, is_transactional: int
 ) -> bool:
-    """Whether a batch is the next one of a producer that the log knows, in its open transaction if in any."""
+    """Whether the batch continues a known producer's sequence, and its open transaction if transactional."""
     return (
         entry is not None
         and entry.epoch == epoch

@@ -1,11 +1,10 @@
-"""Opening the folder of a log: finishing what was interrupted, checking what may not have reached the disk.
+"""The log loader: opens a log's folder, completes interrupted work and recovers unflushed segments.
 
-What lives here: the order in which Apache Kafka's loader brings a folder into shape.  What may not: anything
-that happens to a log in service.
+Follows the order of Apache Kafka's LogLoader.  Operations on an open log belong in log.py.
 
-After a clean stop nothing is read but names, sizes and the end of the last segment.  After any other stop
-the segments from the recovery point on are read batch by batch: the first batch that is torn or has a wrong
-CRC ends the log, and all after it goes.  Their indexes, aborted transactions and producers are built anew.
+After a clean shutdown only names, sizes and the end of the last segment are read.  After an unclean one the
+segments from the recovery point on are read batch by batch: the log is truncated at the first batch that is
+torn or has a wrong CRC.  Indexes, aborted transactions and producer state of these segments are rebuilt.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from barnabas.storage.segment.transaction_index import DamagedIndex
 
 logger = logging.getLogger(__name__)
 
-# So many of the last batches must contradict the file of leader epochs for it not to be believed.
-WITNESSES = 2
+# The number of last batches that must contradict the leader epoch file before it is rebuilt.
+EPOCH_CHECK_BATCHES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """A folder in shape."""
+    """The loaded state of a log's folder."""
 
     segments: Segments
     producers: Producers
@@ -50,11 +49,11 @@ class LoadedLog:
     end_offset: int
     # See `Log.gaps_end`.
     gaps_end: int
-    # Whether the folder was made just now.
+    # Whether this load created the folder.
     is_new: bool
-    # Files renamed `.deleted` on the way, to be removed later.
+    # Files renamed `.deleted` during the load, to be removed later.
     deleted_names: list[str]
-    # Snapshots that were written and not synced.
+    # Snapshots that were written but not synced.
     unsynced_snapshots: list[str]
 
 
@@ -130,7 +129,7 @@ class LogLoader:
             log_start_offset,
             recovery_point,
             end_offset,
-            # What is appended from now on has no gaps, whatever may be missing before it.
+            # Batches appended from now on have no gaps, whatever may be missing before them.
             min(self._gaps_end, end_offset),
             is_new,
             self._deleted_names,
@@ -138,13 +137,13 @@ class LogLoader:
         )
 
     def release(self) -> None:
-        """Let go of all files: it cannot be loaded, or somebody has stopped it."""
+        """Close all files: the load failed or was stopped."""
         for segment in self._segments:
             with contextlib.suppress(OSError):
                 segment.release()
 
     def _begin(self) -> LoadedLog:
-        """A new log in a new folder: there is nothing to look for, to finish or to remove."""
+        """Create a new log in a new folder: there is nothing to load, complete or remove."""
         self._epochs.create()
         segment = Segment.create(
             self._disk,
@@ -159,7 +158,7 @@ class LogLoader:
         return LoadedLog(self._segments, self._producers(), self._epochs, 0, 0, 0, 0, True, [], [])
 
     def _as_it_is(self) -> LoadedLog:
-        """A folder that waits for its deletion is neither recovered nor written to."""
+        """A folder that is scheduled for deletion is neither recovered nor written to."""
         for name in self._disk.names(self._folder):
             offset = log_files.offset_in(name)
             if offset is not None and name == log_files.of_offset(offset, log_files.LOG):
@@ -171,7 +170,7 @@ class LogLoader:
     # Segments
 
     def _load_segments(self) -> set[int]:
-        """Know every segment; the base offsets of those whose indexes must be rebuilt."""
+        """Add every segment; returns the base offsets of those whose indexes must be rebuilt."""
         names = self._disk.names(self._folder)
         known = set(names)
         damaged = set()
@@ -180,7 +179,7 @@ class LogLoader:
             if offset is None:
                 continue
             if name.endswith(log_files.INDEXES) and log_files.of_offset(offset, log_files.LOG) not in known:
-                logger.warning("%s/%s: an index without its log is removed", self._folder, name)
+                logger.warning("%s/%s: removing an index without its log file", self._folder, name)
                 self._disk.remove(f"{self._folder}/{name}")
             elif name == log_files.of_offset(offset, log_files.LOG):
                 segment = self._segment(offset, self._disk.size(f"{self._folder}/{name}"))
@@ -209,7 +208,7 @@ class LogLoader:
         base_offset = segment.base_offset
         if log_files.of_offset(base_offset, log_files.OFFSET_INDEX) not in known:
             if self._clean or base_offset < self._recovery_point:
-                logger.warning("%s: the offset index is missing, it is rebuilt", segment.path(log_files.LOG))
+                logger.warning("%s: the offset index is missing; rebuilding it", segment.path(log_files.LOG))
             return False
         if log_files.of_offset(base_offset, log_files.TIME_INDEX) not in known:
             segment.indexes.times().resize(0)
@@ -217,22 +216,22 @@ class LogLoader:
         return True
 
     def _damaged_transaction_indexes(self, known: set[str]) -> Iterator[int]:
-        """Base offsets of segments with an index of aborted transactions that cannot be right.
+        """Base offsets of segments whose transaction index is damaged.
 
-        They are short, so they are read; of the other indexes every entry is checked when it is used.
+        These indexes are short, so they are read whole; entries of the other indexes are checked when used.
         """
         for segment in self._segments:
             if log_files.of_offset(segment.base_offset, log_files.TRANSACTION_INDEX) in known:
                 try:
                     segment.transaction_index.check(self._limit_of(segment))
                 except DamagedIndex as error:
-                    logger.warning("%s; the segment's indexes are rebuilt", error)
+                    logger.warning("%s; rebuilding the segment's indexes", error)
                     yield segment.base_offset
                 finally:
                     segment.release()
 
     def _limit_of(self, segment: Segment) -> int:
-        """No offset of the segment reaches this one."""
+        """The exclusive upper bound of the segment's offsets."""
         following = self._segments.after(segment)
         if following is not None:
             return following.base_offset
@@ -244,41 +243,41 @@ class LogLoader:
     # Leader epochs
 
     def _load_epochs(self) -> None:
-        """A file that is damaged, or that the last batches contradict, is made anew from the batches."""
+        """Load the leader epochs; rebuild the file if it is damaged or the last batches contradict it."""
         try:
             self._epochs.load()
         except DamagedFile as error:
             self._rebuild_epochs(str(error))
             return
-        witnesses = [header for header in self._last_headers() if header.leader_epoch >= 0]
-        told = [self._epochs.epoch_for_offset(header.base_offset) for header in witnesses]
-        if any(header.leader_epoch == epoch for header, epoch in zip(witnesses, told, strict=True)):
+        headers = [header for header in self._last_headers() if header.leader_epoch >= 0]
+        assigned = [self._epochs.epoch_for_offset(header.base_offset) for header in headers]
+        if any(header.leader_epoch == epoch for header, epoch in zip(headers, assigned, strict=True)):
             return
-        # One batch alone may be damaged itself: its epoch lies outside of its CRC.
-        if len(witnesses) == WITNESSES or (witnesses and not self._epochs.entries):
+        # A single batch may itself be damaged: the CRC does not cover its leader epoch.
+        if len(headers) == EPOCH_CHECK_BATCHES or (headers and not self._epochs.entries):
             self._rebuild_epochs(
-                f"{self._folder}/{log_files.LEADER_EPOCHS} gives the batch at offset"
-                f" {witnesses[-1].base_offset} to epoch {told[-1]}, it is of epoch"
-                f" {witnesses[-1].leader_epoch}"
+                f"{self._folder}/{log_files.LEADER_EPOCHS} assigns the batch at offset"
+                f" {headers[-1].base_offset} to epoch {assigned[-1]}, but its epoch is"
+                f" {headers[-1].leader_epoch}"
             )
 
     def _last_headers(self) -> Sequence[BatchHeader]:
-        """Some of the last batches whose epochs the file must know.
+        """Headers of some of the last batches whose epochs the file must contain.
 
-        After a crash these lie before the recovery point: a flush writes the file, and recovery finds the
-        epochs of what comes after.  Of a segment whose end may be torn, the first batches are taken.
+        After a crash these lie before the recovery point: a flush writes the file, and recovery restores the
+        epochs of later batches.  In a segment whose end may be torn, the first batches are used.
         """
         for segment in reversed(self._segments):
             if segment.size > 0 and (self._clean or segment.base_offset < self._recovery_point):
                 with contextlib.suppress(CorruptBatch):
                     if self._clean:
-                        headers = segment.search.last_headers(WITNESSES)
+                        headers = segment.search.last_headers(EPOCH_CHECK_BATCHES)
                         return [header for header in headers if header.base_offset >= self._log_start_offset]
-                    return list(islice(self._flushed_headers(segment), WITNESSES))
+                    return list(islice(self._flushed_headers(segment), EPOCH_CHECK_BATCHES))
         return ()
 
     def _flushed_headers(self, segment: Segment) -> Iterator[BatchHeader]:
-        """Of batches that readers may get."""
+        """Headers of the flushed batches at or after the log start offset."""
         for header in segment.headers():
             if header.base_offset >= self._recovery_point:
                 return
@@ -297,7 +296,7 @@ class LogLoader:
 
     def _recover(self, damaged: set[int]) -> None:
         if self._clean and self._segments and not self._segments[-1].search.ends_whole():
-            logger.warning("%s: a clean stop was marked, but the last batch is torn", self._segments[-1])
+            logger.warning("%s: the last batch is torn despite a clean shutdown", self._segments[-1])
             damaged.add(self._segments[-1].base_offset)
         unflushed = [] if self._clean else self._segments.between(self._recovery_point, LONG_MAX)
         suspect = damaged.union(segment.base_offset for segment in unflushed)
@@ -322,10 +321,10 @@ class LogLoader:
     def _is_followed_by_gap(self, segment: Segment, dropped: int) -> bool:
         """Whether batches are missing between a segment and the next one.
 
-        A power loss may keep a later file and forget the end of an earlier one.  Apache Kafka leaves the
-        hole; a log that ends with its last good batch is refetched or resent, a hole is never seen.  But
-        where compaction may have left it (`Log.gaps_end`) a gap proves nothing, unless something was cut off
-        there.  Where the next segment goes on right behind the cut, no batch was cut off.
+        A power loss may keep a later file and lose the end of an earlier one.  Apache Kafka leaves the hole,
+        which is never repaired; records after the last good batch of a truncated log are fetched or sent
+        again.  Where compaction may have left a gap (`Log.gaps_end`), it proves nothing unless bytes were
+        truncated there.  If the next segment starts right after the truncated part, no batch was lost.
         """
         following = self._segments.after(segment)
         if following is None:
@@ -336,8 +335,8 @@ class LogLoader:
         if dropped == 0 and following.base_offset <= self._gaps_end:
             return False
         logger.warning(
-            "%s ends at offset %d, the next segment begins at %d: what lies between did not reach the disk,"
-            " and all after it goes",
+            "%s ends at offset %d, the next segment starts at %d: the batches in between did not reach the"
+            " disk; truncating the log",
             segment.path(log_files.LOG),
             end_offset,
             following.base_offset,
@@ -345,9 +344,9 @@ class LogLoader:
         return True
 
     def _catch_up(self, producers: Producers, before: Segments, offset: int) -> None:
-        """The producers as they were before this offset, from a snapshot and the segments before it.
+        """Restore the producer state before this offset, from a snapshot and the segments before it.
 
-        Deleted records count here: a checkpoint may name a log start that lies beyond what a power loss left
+        This includes deleted records: the checkpointed log start offset may lie beyond what a power loss left
         of the log, and their transactions may end in this segment.
         """
         rebuild_producers(
@@ -367,21 +366,21 @@ class LogLoader:
             segment, producers, self._epochs, limit, self._gaps_end, watch=self._watch
         )
         if gaps:
-            # Nobody has noted them, so nobody can say how far they go.
+            # These gaps are not in the checkpoint, so their extent is unknown.
             self._gaps_end = LONG_MAX
-        # What was cut and made anew must last, unless it is read again after the next crash, as the last
-        # segment is until it is closed: so ten thousand logs are recovered without a sync.
+        # The truncated and rebuilt files must be durable, unless recovery reads them again after the next
+        # crash, as it does the last segment until it is rolled: so ten thousand logs recover without a sync.
         must_last = self._clean or following is not None
         if must_last:
             segment.sync()
-        # The next segment's recovery, and the next start's, begin from here.
+        # Recovery of the next segment, and of the next start, begins here.
         snapshot = producers.take_snapshot(sync=must_last)
         if snapshot is not None and not must_last:
-            # Else the one of an earlier life might come back after a roll has made it count.
+            # Otherwise an old snapshot could reappear after a crash and be used once a segment starts there.
             self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
         if dropped > 0:
             logger.warning(
-                "%s: %d bytes that are no sound batches are cut off; the log goes on at offset %d",
+                "%s: truncating %d bytes that are not valid batches; the log continues at offset %d",
                 segment.path(log_files.LOG),
                 dropped,
                 producers.end_offset,
@@ -390,11 +389,11 @@ class LogLoader:
         return dropped
 
     def _flushed_end(self, end_offset: int) -> int:
-        """Up to where the log is flushed after a crash.
+        """The offset up to which the log is flushed after recovery.
 
-        What recovery has read of the last segment may be in memory only, and the next flush begins with it:
-        so ten thousand logs are recovered without a sync.  But where `flush.messages` holds the high
-        watermark back until a flush, consumers would see nothing before the next one: it is flushed now.
+        The recovered part of the last segment may be in the page cache only, and the next flush covers it: so
+        ten thousand logs recover without a sync.  But where `flush.messages` holds the high watermark back
+        until a flush, consumers would see nothing before the next one: such a log is flushed now.
         """
         if self._options.flush_messages == LONG_MAX:
             return min(self._recovery_point, self._segments[-1].base_offset)
@@ -413,15 +412,15 @@ class LogLoader:
         return producers
 
     def _settle_end(self) -> int:
-        """The end offset; a log that ends before its start is begun anew there."""
+        """The log end offset; a log that ends before its start offset restarts empty at it."""
         if self._segments:
             end_offset = self._segments[-1].next_offset()
             if end_offset >= self._log_start_offset:
                 return end_offset
             if not self._may_have_reached(self._log_start_offset):
                 logger.warning(
-                    "%s: the log ends at %d and was never at %d, where log-start-offset-checkpoint lets it"
-                    " start; it starts with its first segment",
+                    "%s: the log ends at %d and never reached %d, its offset in log-start-offset-checkpoint;"
+                    " it starts with its first segment",
                     self._folder,
                     end_offset,
                     self._log_start_offset,
@@ -429,7 +428,7 @@ class LogLoader:
                 self._log_start_offset = self._segments[0].base_offset
                 return end_offset
             logger.warning(
-                "%s: the log ends at %d, before its start offset %d; its segments are deleted",
+                "%s: the log ends at %d, before its start offset %d; deleting its segments",
                 self._folder,
                 end_offset,
                 self._log_start_offset,
@@ -440,14 +439,14 @@ class LogLoader:
             producers.truncate_fully_to(self._log_start_offset)
         self._segments.add(self._new_segment(self._log_start_offset))
         if self._log_start_offset > 0:
-            # Its name alone tells from now on where the log is; without it the log would begin anew at 0.
+            # From now on only its name records the log's offset; without it the log would restart at 0.
             self._disk.sync_folder(self._folder)
         return self._log_start_offset
 
     def _may_have_reached(self, offset: int) -> bool:
-        """Whether the log may have lost its end, so that it once was at an offset beyond it.
+        """Whether the log may once have reached this offset and then lost its end.
 
-        Only a crash takes the end of a log, and only records below the high watermark are ever deleted.
+        Only a crash loses the end of a log, and only records below the high watermark are ever deleted.
         """
         known = self._high_watermark
         return not self._clean and (known is None or offset <= max(known, self._recovery_point))
@@ -465,14 +464,14 @@ class LogLoader:
             snapshot = producers.mark_snapshot_deleted(segment.base_offset)
             if snapshot is not None:
                 self._deleted_names.append(snapshot)
-        # Else the next power loss brings them back, over what is written after this start.
+        # Otherwise a power loss could bring them back over batches written after this start.
         self._disk.sync_folder(self._folder)
 
 
 def _epochs_of(segments: Segments) -> Iterable[tuple[int, int]]:
-    """(epoch, offset) of each batch that begins a later epoch.
+    """(epoch, offset) of each batch that starts a later epoch.
 
-    Epochs never go back: one that is followed by earlier ones is damage, for it lies outside of the CRC.
+    Epochs never decrease: one followed by earlier ones is damaged, since the CRC does not cover it.
     """
     found: list[tuple[int, int]] = []
     for segment in segments:

@@ -1,8 +1,8 @@
-"""Retention: which segments of a log have had their day (M-E3).
+"""Retention: which segments of a log are expired (M-E3).
 
-What lives here: the three reasons for which old segments go: they lie before the log start, the log is too
-large, or their records are too old.  What may not: how a segment is removed (log.py), and when this is asked
-(the manager for logs with cleanup.policy=delete, the cleaner for compacted ones).
+A segment is deleted if it lies before the log start offset, if the log is too large, or if its records are
+too old.  log.py deletes it; the log tasks run retention for cleanup.policy=delete, the cleaner for compacted
+logs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Predicate = Callable[[Segment, Segment | None], bool]
 
 
 def expire(log: Log, now_ms: int) -> int:
-    """Remove what retention lets go; the number of segments.  now_ms is wall time."""
+    """Delete expired segments; returns their number.  `now_ms` is wall-clock time."""
     removed = log.remove_segments(
         before_log_start(log), f"they lie before the log start {log.log_start_offset}"
     )
@@ -33,7 +33,7 @@ def expire(log: Log, now_ms: int) -> int:
 
 
 def before_log_start(log: Log) -> list[Segment]:
-    """Segments whose last record lies before the log start (DeleteRecords moved it)."""
+    """Segments whose last record lies before the log start offset (advanced by DeleteRecords)."""
     start = log.log_start_offset
     return _oldest(log, lambda _, following: following is not None and following.base_offset <= start)
 
@@ -63,11 +63,11 @@ def too_old(log: Log, now_ms: int) -> list[Segment]:
     return _oldest(log, lambda segment, _: now_ms - segment.largest_timestamp > limit)
 
 
-def _oldest(log: Log, goes: Predicate) -> list[Segment]:
-    """Segments from the oldest on, as long as `goes` says so.
+def _oldest(log: Log, is_deletable: Predicate) -> list[Segment]:
+    """Segments from the oldest on, as long as `is_deletable` holds.
 
-    None at or above the high watermark goes, so that the log start never passes it; and an empty last segment
-    stays.  All may go: then the log rolls first, as it must have one.
+    Segments at or above the high watermark are kept, so that the log start offset never passes it, and so is
+    an empty last segment.  If all others are deletable, the log rolls first, since it needs one segment.
     """
     segments = list(log.segments)
     found: list[Segment] = []
@@ -76,7 +76,7 @@ def _oldest(log: Log, goes: Predicate) -> list[Segment]:
         upper_bound = log.end_offset if following is None else following.base_offset
         if following is None and segment.size == 0:
             break
-        if log.high_watermark < upper_bound or not goes(segment, following):
+        if log.high_watermark < upper_bound or not is_deletable(segment, following):
             break
         found.append(segment)
     return found

@@ -1,10 +1,7 @@
-"""What a crash left half-done in a log's folder: deletions, and replacements of segments by cleaned ones.
+"""Completes or undoes what a crash interrupted in a log's folder: deletions and swaps of cleaned segments.
 
-What lives here: undoing them or going through with them before anything else is read.  What may not: segments
-as such.
-
-A replacement goes through the names `.cleaned` (being written), `.swap` (whole, may be finished at any time)
-and none.  Files called `.deleted` are out of service.
+A replacement has the suffix `.cleaned` (being written), then `.swap` (complete, the swap can be finished),
+then none.  Files with the suffix `.deleted` are no longer used.
 """
 
 from __future__ import annotations
@@ -20,12 +17,12 @@ logger = logging.getLogger(__name__)
 
 
 def finish_interrupted(disk: Disk, folder: str) -> None:
-    """Bring the folder to a state in which only whole segments are left."""
+    """Leave only complete segments in the folder."""
     finish_swap(disk, folder, remove_unfinished(disk, folder))
 
 
 def remove_unfinished(disk: Disk, folder: str) -> list[str]:
-    """Remove what a crash left half-done; the names of finished replacements, still called `.swap`."""
+    """Remove incomplete files; returns the names of complete replacements, still named `.swap`."""
     cleaned, swaps = [], []
     for name in disk.names(folder):
         if name.endswith(log_files.DELETED) and not name.endswith(log_files.RAFT_SNAPSHOT_DELETED):
@@ -34,7 +31,8 @@ def remove_unfinished(disk: Disk, folder: str) -> list[str]:
             cleaned.append(name)
         elif name.endswith(log_files.SWAP):
             swaps.append(name)
-    # Swaps are made from the last to the first: those at or after a `.cleaned` are of an unfinished set.
+    # Files are renamed `.swap` from last to first: those at or after a `.cleaned` belong to an incomplete
+    # set.
     first_cleaned = min((_offset_of(name) for name in cleaned), default=None)
     finished = []
     for name in swaps:
@@ -48,7 +46,7 @@ def remove_unfinished(disk: Disk, folder: str) -> list[str]:
 
 
 def finish_swap(disk: Disk, folder: str, swaps: list[str]) -> None:
-    """Complete an interrupted replacement: remove what the swap files replace, give them their names."""
+    """Complete an interrupted swap: remove the replaced segments and rename the swap files."""
     if not swaps:
         return
     first, end = None, -1
@@ -63,13 +61,13 @@ def finish_swap(disk: Disk, folder: str, swaps: list[str]) -> None:
             if not name.endswith(log_files.SWAP) and replaced is not None and first <= replaced < end:
                 disk.remove(f"{folder}/{name}")
     for name in swaps:
-        logger.info("%s/%s: an interrupted replacement is completed", folder, name)
+        logger.info("%s/%s: completing an interrupted swap", folder, name)
         disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(log_files.SWAP)}")
     disk.sync_folder(folder)
 
 
 def _next_offset(disk: Disk, path: str, base_offset: int) -> int:
-    """One past the last offset of a log file, told by its headers alone."""
+    """The offset after the last one of a log file, from its batch headers alone."""
     file = disk.open(path, writable=False)
     next_offset = base_offset
     try:

@@ -1,7 +1,7 @@
-"""One producer's batches in one append: checked against what is known of it, kept apart until all is written.
+"""One producer's batches in one append: validated against its state, which changes only after the write.
 
-What lives here: the state of a producer, the checks of epoch, sequence and transaction, and what an accepted
-batch changes.  What may not: which producers there are, files, and the log's offsets.
+Contains the producer state entry, the checks of epoch, sequence and transaction, and the changes of an
+accepted batch.  The set of producers and its snapshots belong in producers.py.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from barnabas.storage.producers.producer_snapshot import SnapshotEntry
 
 logger = logging.getLogger(__name__)
 
-# How many batches a client may have in flight; that many are remembered to tell a duplicate.
+# The number of batches a client may have in flight; as many are kept to detect duplicates.
 BATCHES_KEPT = 5
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that a producer has written."""
+    """The metadata of a batch that a producer has written."""
 
     last_sequence: int
     last_offset: int
@@ -41,7 +41,7 @@ class BatchMetadata(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A marker at `last_offset` has ended it."""
+    """A transaction ended by the marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -50,7 +50,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerEntry:
-    """What the log knows of one producer."""
+    """The state of one producer in this log."""
 
     __slots__ = (
         "batches",
@@ -111,7 +111,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else None
 
     def duplicate_of(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """The remembered batch with exactly these sequence numbers."""
+        """The cached batch with exactly these sequence numbers."""
         if epoch == self.epoch:
             for batch in self.batches:
                 if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
@@ -119,7 +119,7 @@ class ProducerEntry:
         return None
 
     def wrote(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
-        """A batch of the same epoch that follows the last one."""
+        """Record a batch of the same epoch that follows the last one."""
         self.batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
         self.last_timestamp = timestamp
 
@@ -129,7 +129,7 @@ class ProducerEntry:
             self.epoch = epoch
 
     def update(self, later: ProducerEntry) -> None:
-        """Take over what an append has found out."""
+        """Apply the changes of an append."""
         self.take_epoch(later.epoch)
         self.batches.extend(later.batches)
         self.coordinator_epoch = later.coordinator_epoch
@@ -138,10 +138,10 @@ class ProducerEntry:
 
 
 class Verification:
-    """A producer's first batch of a transaction while the coordinator is asked about it (KIP-890).
+    """The verification of a producer's transaction with its coordinator (KIP-890).
 
-    The object itself is the guard: an append that was verified brings it back, and it must still be the one
-    on record, else an end marker came between.
+    The object itself is the verification guard: a verified append passes it back, and it must still be the
+    current one; otherwise an end marker was written in between.
     """
 
     __slots__ = ("created_ms", "epoch", "lowest_sequence", "supports_epoch_bump")
@@ -159,7 +159,7 @@ class Verification:
 
 
 class ProducerAppend:
-    """The batches of one producer in one append.  Nothing changes until the caller takes `updated` over."""
+    """The batches of one producer in one append.  Nothing changes until the caller applies `updated`."""
 
     __slots__ = ("_current", "_log_name", "_origin", "_verification", "started", "updated")
 
@@ -177,7 +177,7 @@ class ProducerAppend:
             current.last_timestamp,
             current.current_transaction_first_offset,
         )
-        # First offsets of transactions that begin in this append.
+        # First offsets of transactions that start in this append.
         self.started: list[int] = []
 
     def add_data(
@@ -212,7 +212,7 @@ class ProducerAppend:
     def add_marker(
         self, marker: EndTransactionMarker, epoch: int, offset: int, timestamp: int
     ) -> CompletedTransaction | None:
-        """The end of a transaction; None when it had no records here."""
+        """The transaction that the marker completes; None if it had no records here."""
         self._check_epoch(epoch, offset)
         self._check_coordinator_epoch(marker.coordinator_epoch, offset)
         updated = self.updated
@@ -235,7 +235,7 @@ class ProducerAppend:
         )
         if self._origin is not AppendOrigin.REPLICATION:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        logger.warning("%s", message)  # the leader has accepted it: a follower must too
+        logger.warning("%s", message)  # the leader accepted it, so a follower must too
 
     def _check_coordinator_epoch(self, coordinator_epoch: int, offset: int) -> None:
         updated = self.updated
@@ -274,7 +274,7 @@ class ProducerAppend:
             last = updated.last_sequence
         else:
             last = current.last_sequence if epoch == current.epoch else NO_SEQUENCE
-        # A producer that is not known (its records were deleted, say) may start with any number (KIP-360).
+        # An unknown producer (e.g. one whose records were deleted) may start with any sequence (KIP-360).
         if current.epoch != NO_PRODUCER_EPOCH and not _follows(last, first_sequence):
             self._out_of_order(
                 offset, f"{first_sequence} (incoming seq. number), {last} (current end sequence number)"

@@ -1,7 +1,7 @@
-"""Feeding producers from batches that are in the log: on append, on recovery, after truncation.
+"""Updates the producer state from batches of the log: on append, in recovery, after truncation.
 
-What lives here: how one stored batch changes the producers, and rebuilding their state from the newest
-snapshot and the batches after it.  What may not: a segment's files, and the checks (producer_append.py).
+Contains how a stored batch changes the producer state, and the rebuild from the newest snapshot and the
+batches after it.  The checks belong in producer_append.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from barnabas.storage.segment.segments import Segments
 
 logger = logging.getLogger(__name__)
 
-# Whoever watches a rebuild hears of it so often.
+# The interval at which a rebuild reports its progress.
 BATCHES_BETWEEN_REPORTS = 1024
 _VERIFIED_ORIGINS = frozenset((AppendOrigin.CLIENT, AppendOrigin.COORDINATOR))
 
@@ -39,7 +39,7 @@ _VERIFIED_ORIGINS = frozenset((AppendOrigin.CLIENT, AppendOrigin.COORDINATOR))
 def add_batch(
     append: ProducerAppend, header: BatchHeader, batch: Callable[[], BatchView]
 ) -> CompletedTransaction | None:
-    """Check one batch against its producer, and note what it changes; only a marker is asked for whole."""
+    """Validate one batch against its producer and record its changes; only a marker is read whole."""
     if not header.is_control:
         append.add_data(
             header.producer_epoch,
@@ -53,13 +53,13 @@ def add_batch(
         return None
     marker = batch_marker(batch())
     if marker is None:
-        return None  # compaction has emptied it
+        return None  # compaction removed its records
     return append.add_marker(marker, header.producer_epoch, header.base_offset, header.max_timestamp)
 
 
 @dataclass(slots=True)
 class ProducerChanges:
-    """What an append does to its producers, once it is written; or the batch that it repeats."""
+    """The changes to the producer state once the append is written; or the batch that it duplicates."""
 
     appends: dict[int, ProducerAppend] = field(default_factory=dict)
     completed: list[CompletedTransaction] = field(default_factory=list)
@@ -78,7 +78,7 @@ def check_append(
     *,
     must_verify: bool,
 ) -> ProducerChanges:
-    """Hold every batch of an append against its producer; only a verification that is used is changed."""
+    """Validate every batch of an append against its producer; changes nothing but a used verification."""
     changes = NO_CHANGES
     for header in headers:
         producer_id = header.producer_id
@@ -108,7 +108,7 @@ def check_append(
 
 
 def _check_verified(producers: Producers, header: BatchHeader, verification: Verification | None) -> None:
-    """A transaction's first batch here must have been confirmed by its coordinator (KIP-890)."""
+    """The coordinator must have verified a transaction before its first batch here (KIP-890)."""
     if header.is_control or producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):
         return
     known = producers.verification(header.producer_id)
@@ -119,7 +119,7 @@ def _check_verified(producers: Producers, header: BatchHeader, verification: Ver
 def replay_batch(
     producers: Producers, header: BatchHeader, batch: Callable[[], BatchView]
 ) -> tuple[CompletedTransaction, int] | None:
-    """A batch that is in the log; a transaction that it ends, with the last stable offset after it."""
+    """Apply a stored batch; returns a transaction that it completes, with the last stable offset after it."""
     ended = None
     if header.has_producer_id:
         append = producers.prepare(header.producer_id, AppendOrigin.REPLICATION)
@@ -128,9 +128,9 @@ def replay_batch(
         except CorruptBatch:
             raise
         except KafkaError as error:
-            # The batch was accepted when it was written: what is remembered of its producer is out of date,
-            # for its records were deleted meanwhile, or the end of its transaction was lost.
-            logger.warning("%s; what is remembered of the producer from before is forgotten", error)
+            # The batch was accepted when it was written, so the producer's state is out of date: its records
+            # were deleted since, or the end of its transaction was lost.
+            logger.warning("%s; dropping the earlier state of the producer", error)
             producers.forget(header.producer_id)
             append = producers.prepare(header.producer_id, AppendOrigin.REPLICATION)
             completed = add_batch(append, header, batch)
@@ -152,10 +152,10 @@ def rebuild_producers(
     after_clean_stop: bool,
     watch: Watch = unwatched,
 ) -> None:
-    """Bring the state to what it is before end_offset; snapshots are left where the next rebuild looks."""
+    """Rebuild the state before end_offset; leaves snapshots where the next rebuild can use them."""
     wanted = [*segments.base_offsets[-2:], end_offset]
     if after_clean_stop and not producers.snapshots and not _may_have_producers(segments):
-        # An empty log, or one from before there were producers: a scan would find nothing.
+        # The log is empty or of a format without producer ids: a scan would find nothing.
         for offset in wanted:
             producers.end_offset = offset
             producers.take_snapshot(sync=True)
@@ -178,7 +178,7 @@ def rebuild_producers(
 
 
 def _may_have_producers(segments: Segments) -> bool:
-    """Whether the last batches are of a format that knows producers."""
+    """Whether the last batches are of a format with producer ids."""
     for segment in reversed(segments):
         with contextlib.suppress(CorruptBatch):
             first = next(segment.headers(), None)
@@ -203,14 +203,14 @@ def _replay_segment(
             replay_batch(producers, header, reader(segment.read_at, header))
         segment.check(sound_end, segment.size, limit)
     except CorruptBatch as error:
-        logger.warning("%s; it and what follows it in its segment is not replayed", error.message)
+        logger.warning("%s; skipping it and the batches after it in its segment", error.message)
 
 
 def reader(read_at: Callable[[int, int], Buffer], header: BatchHeader) -> Callable[[], BatchView]:
-    """Reads the whole batch of a header when asked to."""
+    """Returns a call that reads the complete batch of a header."""
     return lambda: BatchView(read_at(header.position, header.size))
 
 
 def view_of(data: Buffer, start: int) -> Callable[[], BatchView]:
-    """Looks at a batch in memory when asked to."""
+    """Returns a call that views a batch in memory."""
     return lambda: BatchView(data, start)

@@ -1,10 +1,8 @@
-"""The file that keeps a partition's producers over a restart: NNN.snapshot.
+"""The format of producer snapshot files, `NNN.snapshot`.
 
-What lives here: its format.  What may not: when one is written and which one is read (producers.py).
-
-    version 1 (2 bytes), CRC-32C of all that follows it (4), number of entries (4); 46 bytes an entry:
-    producer id (8), epoch (2), last sequence (4), last offset (8), offset delta of the last batch (4),
-    last timestamp (8), coordinator epoch (4), first offset of the current transaction or -1 (8)
+version 1 (2 bytes), CRC-32C of all that follows it (4), number of entries (4); 46 bytes an entry:
+producer id (8), epoch (2), last sequence (4), last offset (8), offset delta of the last batch (4),
+last timestamp (8), coordinator epoch (4), first offset of the current transaction or -1 (8)
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ HEAD = Struct(">hI")
 COUNT = Struct(">i")
 ENTRY = Struct(">qhiqiqiq")
 FIRST_ENTRY = HEAD.size + COUNT.size
-# A partition with more producers than this has other troubles; the limit is against hostile files.
+# A bound against hostile files; no partition has this many producers.
 MAX_SNAPSHOT_BYTES = FIRST_ENTRY + ENTRY.size * 4_000_000
 
 # Java's HashMap doubles its table when it is fuller than this.
@@ -29,11 +27,11 @@ _FULLNESS = 0.75
 
 
 class DamagedSnapshot(Exception):
-    """The file is not what its format allows; an older one, or the log itself, takes its place."""
+    """The file violates its format; an older snapshot or the log itself is used instead."""
 
 
 class SnapshotEntry(NamedTuple):
-    """What is kept of one producer."""
+    """The snapshot of one producer's state."""
 
     producer_id: int
     epoch: int
@@ -66,7 +64,7 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 def in_java_order(rows: list[SnapshotEntry]) -> list[SnapshotEntry]:
-    """As Java's HashMap<Long, ...> gives them, so that files are the same byte for byte."""
+    """Sort as Java's HashMap<Long, ...> iterates, so that files are byte-identical."""
     table = _FIRST_TABLE
     while len(rows) > table * _FULLNESS:
         table *= 2

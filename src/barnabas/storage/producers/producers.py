@@ -1,11 +1,10 @@
-"""The producers of one partition: sequence numbers, open transactions, and the snapshots that keep them.
+"""The producer state of one partition: sequence numbers, open transactions, and their snapshots.
 
-What lives here: which producers the log knows, which transactions are open or not yet replicated, and the
-snapshot files by which both survive a restart.  What may not: judging a batch (producer_append.py) and
-walking the log to rebuild this state (producer_replay.py).
+Contains the known producers, the transactions that are open or not yet replicated, and the snapshot files.
+Validating a batch belongs in producer_append.py, rebuilding the state from the log in producer_replay.py.
 
-The state is that of the log up to `end_offset`.  A snapshot named N.snapshot is the state before offset N:
-one is written for each segment when it begins, and one at the end offset when the log is closed.
+The state is that of the log up to `end_offset`.  N.snapshot contains the state before offset N: one is
+written when a segment is created, and one at the log end offset when the log is closed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Producers:
-    """Used by the log's thread alone."""
+    """Used only on the log's thread."""
 
     __slots__ = (
         "_disk",
@@ -61,10 +60,10 @@ class Producers:
         self._log_name = log_name
         self._expiration_ms = expiration_ms
         self._snapshot_offset = 0
-        # First offset -> producer id of transactions under way, and the same offsets in order.
+        # First offset -> producer id of ongoing transactions, and the same offsets in order.
         self._ongoing: dict[int, int] = {}
         self._ongoing_offsets: list[int] = []
-        # First offset -> marker's offset of ended ones whose marker is not below the high watermark yet.
+        # First offset -> marker offset of completed ones whose marker is not yet below the high watermark.
         self._unreplicated: dict[int, int] = {}
         self._verifications: dict[int, Verification] = {}
 
@@ -75,7 +74,7 @@ class Producers:
         return ProducerAppend(self._log_name, current, origin, self._verifications.get(producer_id))
 
     def apply(self, append: ProducerAppend) -> None:
-        """Take over what was written."""
+        """Apply the changes of a written append."""
         updated = append.updated
         entry = self.entries.get(updated.producer_id)
         if entry is None:
@@ -91,21 +90,21 @@ class Producers:
         self._ongoing[first_offset] = producer_id
 
     def complete(self, transaction: CompletedTransaction) -> None:
-        """Its marker was written; it counts as unstable until the marker is replicated."""
+        """Called when its marker was written; it stays unstable until the marker is replicated."""
         if self._ongoing.pop(transaction.first_offset, None) is None:
-            raise ValueError(f"{self._log_name}: {transaction} ends, but it was never begun")
+            raise ValueError(f"{self._log_name}: {transaction} was completed but never started")
         del self._ongoing_offsets[bisect_left(self._ongoing_offsets, transaction.first_offset)]
         self._unreplicated[transaction.first_offset] = transaction.last_offset
 
     def forget(self, producer_id: int) -> None:
-        """As if it had never written here, its open transaction included."""
+        """Remove a producer's state, including its open transaction."""
         entry = self.entries.pop(producer_id, None)
         first_offset = None if entry is None else entry.current_transaction_first_offset
         if first_offset is not None and self._ongoing.pop(first_offset, None) is not None:
             del self._ongoing_offsets[bisect_left(self._ongoing_offsets, first_offset)]
 
     def stable_offset_after(self, transaction: CompletedTransaction) -> int:
-        """The last stable offset once this transaction is complete: where the next open one begins."""
+        """The last stable offset once this transaction is complete: the start of the next open one."""
         for first_offset in self._ongoing_offsets:
             if self._ongoing[first_offset] != transaction.producer_id:
                 return first_offset
@@ -113,7 +112,7 @@ class Producers:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that is open, or ended but not replicated."""
+        """The start of the first transaction that is open, or completed but not replicated."""
         first = self._ongoing_offsets[0] if self._ongoing_offsets else None
         if self._unreplicated:
             unreplicated = min(self._unreplicated)
@@ -139,13 +138,13 @@ class Producers:
 
     @property
     def is_verifying(self) -> bool:
-        """Whether any producer waits for its coordinator's word."""
+        """Whether any verification is in progress."""
         return bool(self._verifications)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
     ) -> Verification | None:
-        """None if its transaction is known to be open.  A fenced producer is refused: it must add nothing."""
+        """None if its transaction is known to be open.  Raises if the producer is fenced."""
         known = self.entries.get(producer_id)
         if known is not None and epoch < known.epoch:
             raise KafkaError(
@@ -168,7 +167,7 @@ class Producers:
     # Expiry
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget who has not written for producer.id.expiration.ms and has no transaction open."""
+        """Remove producers without an open transaction that are idle for producer.id.expiration.ms."""
         expired = [
             producer_id for producer_id, entry in self.entries.items() if self._is_expired(entry, now_ms)
         ]
@@ -189,7 +188,7 @@ class Producers:
     # Snapshots
 
     def list_snapshots(self, names: Iterable[str]) -> None:
-        """Which snapshots the folder holds."""
+        """Set the list of snapshots from the file names of the folder."""
         self.snapshots = sorted(
             offset
             for name in names
@@ -200,7 +199,7 @@ class Producers:
         return f"{self.folder}/{log_files.of_offset(offset, log_files.SNAPSHOT)}"
 
     def take_snapshot(self, *, sync: bool) -> str | None:
-        """Write the state down, unless that was done at this offset; the path of a new file."""
+        """Write a snapshot unless there is one at this offset; returns the path of a new file."""
         if self.end_offset <= self._snapshot_offset:
             return None
         path = self.snapshot_path(self.end_offset)
@@ -219,7 +218,7 @@ class Producers:
         return path
 
     def remove_stray_snapshots(self, base_offsets: Iterable[int]) -> None:
-        """Keep those of segments, and the last of the others if it lies beyond the last segment's start."""
+        """Keep the snapshots at base offsets, and the latest one if it is after the last base offset."""
         kept = set(base_offsets)
         strays = [offset for offset in self.snapshots if offset not in kept]
         if strays and kept and strays[-1] >= max(kept):
@@ -233,7 +232,7 @@ class Producers:
             self._disk.remove(self.snapshot_path(offset))
 
     def mark_snapshot_deleted(self, offset: int) -> str | None:
-        """Rename it `.deleted`; its new name, None if there was none."""
+        """Rename a snapshot `.deleted`; returns its new name, None if there was none."""
         if offset not in self.snapshots:
             return None
         self.snapshots.remove(offset)
@@ -251,7 +250,7 @@ class Producers:
         return not self.entries and not self._unreplicated
 
     def reload(self, log_start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Go to the newest snapshot at or before end_offset; the caller replays the log from there."""
+        """Load the newest snapshot at or before end_offset; the caller replays the log from there."""
         for offset in [offset for offset in self.snapshots if not log_start_offset < offset <= end_offset]:
             self.remove_snapshot(offset)
         if end_offset != self.end_offset:
@@ -275,7 +274,7 @@ class Producers:
                     raise DamagedSnapshot(f"it has more than {MAX_SNAPSHOT_BYTES} bytes")
                 rows = decode_snapshot(self._disk.read_bytes(path))
             except DamagedSnapshot as error:
-                logger.warning("%s: %s; it is removed, an older one or the log itself is read", path, error)
+                logger.warning("%s: %s; removing it and using an older one or the log itself", path, error)
                 self.remove_snapshot(offset)
                 continue
             for row in rows:
@@ -291,7 +290,7 @@ class Producers:
                 self._begin(entry.current_transaction_first_offset, entry.producer_id)
 
     def truncate_fully_to(self, offset: int) -> None:
-        """Forget everyone; the log begins anew at this offset."""
+        """Remove all producers: the log restarts at this offset."""
         self._forget()
         for snapshot in list(self.snapshots):
             self.remove_snapshot(snapshot)
@@ -299,7 +298,7 @@ class Producers:
         self.end_offset = offset
 
     def on_log_start(self, log_start_offset: int) -> None:
-        """Records before this offset are gone."""
+        """Called when records before this offset were deleted."""
         self.on_high_watermark(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
         self._snapshot_offset = self.snapshots[-1] if self.snapshots else log_start_offset

@@ -1,10 +1,9 @@
-"""Which batches of a file follow each other, so that their offsets can be believed.
+"""The rule for valid batches, in recovery and on first read: a right CRC, and offsets in sequence.
 
-What lives here: the one rule by which a batch counts as sound, in recovery and when it is first read.  What
-may not: what becomes of those that are not (segment_recovery.py, file_records.py).
+segment_recovery.py and file_records.py decide what happens to invalid batches.
 
-A CRC covers a batch from its attributes on.  Its length betrays itself; its offset and its leader epoch lie
-outside, so that a leader can set them without a new CRC: they must fit those of their neighbours.
+The CRC covers a batch from its attributes on.  A wrong length shows by itself.  The base offset and leader
+epoch lie outside, so that a leader can set them without a new CRC: they must fit those of adjacent batches.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Found(NamedTuple):
     header: BatchHeader
     data: bytes
     start: int
-    # Whether offsets are known to be missing before it.
+    # Whether offsets are missing before it.
     after_gap: bool
 
 
@@ -35,12 +34,12 @@ def sound_batches(
     is_log_end: bool = False,
     gaps_end: int = LONG_MAX,
 ) -> Iterator[Found]:
-    """Batches up to the first that is not sound; CorruptBatch says why it is not.
+    """Yields batches up to the first invalid one, for which it raises CorruptBatch with the reason.
 
-    `last_offset` is that of the batch before them, None if it is not known; none may reach the limit.  Each
-    waits for its successor: of two that do not follow each other, the one that leapt ahead of its predecessor
-    is the damaged one; where that cannot be told, both are.  The last one of a log (`is_log_end`), or before
-    damage, has no successor, so it may not leap at all beyond `gaps_end` (`Log.gaps_end`).
+    `last_offset` is that of the preceding batch, None if unknown; all offsets must be below the limit.  A
+    batch is yielded once its successor is known: of two that are out of sequence, the one that jumped ahead
+    of its predecessor is damaged, or both if that is undecided.  The last batch of a log (`is_log_end`), or
+    before damage, has no successor, so it must not follow a gap beyond `gaps_end` (`Log.gaps_end`).
     """
     waiting: Found | None = None
     fault: CorruptBatch | None = None
@@ -61,7 +60,7 @@ def sound_batches(
                 ):
                     raise _misplaced(header)
                 after_gap = last_offset is not None and header.base_offset > last_offset + 1
-                # Older formats give the last offset of a batch alone, so they have no gaps to speak of.
+                # Older formats store only the last offset of a batch, so gaps cannot be detected.
                 waiting = Found(header, data, start, after_gap and header.magic == MAGIC_V2)
     except CorruptBatch as error:
         fault = error
@@ -79,13 +78,13 @@ def _has_leapt(waiting: BatchHeader, last_offset: int | None, following: BatchHe
     if following.base_offset > waiting.last_offset:
         return False
     if last_offset is None:
-        return True  # it may be so, and the successor is refused anyway
-    # A successor that does not even follow the predecessor is damaged itself.
+        return True  # undecided, and the successor is invalid anyway
+    # A successor that does not follow the predecessor either is itself damaged.
     return waiting.base_offset > last_offset + 1 and following.base_offset > last_offset
 
 
 def _misplaced(header: BatchHeader) -> CorruptBatch:
     return CorruptBatch(
         f"the batch at position {header.position} has the offsets {header.base_offset} to"
-        f" {header.last_offset}, which do not fit those around it"
+        f" {header.last_offset}, which do not fit those of adjacent batches"
     )

@@ -1,8 +1,7 @@
-"""Walking the batches of a log file by their headers alone.
+"""Iterates over the batches of a log file by their headers, without decoding records.
 
-What lives here: where batches begin and end in a file, what their headers say, and reading them whole in
-bounded pieces.  What may not: the records inside.  Formats v0 and v1 (old logs) are walked too: there one
-message, or one compressed wrapper, stands where a batch does, and carries its last offset.
+Formats v0 and v1 (old logs) are supported too: there one message, or one compressed wrapper message, takes
+the place of a batch and carries its last offset.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from barnabas.batch.view import (
 )
 from barnabas.runtime.disk.disk import Buffer, File
 
-# Read ahead while looking for headers: some batches of the default index interval.
+# The read-ahead for headers: a few batches of the default index interval.
 WINDOW_BYTES = 8192
-# Batches are handed out in pieces of about this size; a larger batch comes alone.
+# Batches are returned in pieces of about this size; a larger batch is a piece of its own.
 PIECE_BYTES = 1 << 20
-# No writer makes larger batches (message.max.bytes is an int32); a larger length is damage.
+# No writer produces larger batches (message.max.bytes is an int32); a larger length is damage.
 LARGEST_BATCH = 2**31 - 1
 
 _OFFSET_AND_LENGTH = Struct(">qi")
 
 
 def header_at(buffer: Buffer, start: int, position: int) -> BatchHeader | None:
-    """The header at `start` of the buffer; None if the buffer ends within it; CorruptBatch if it is none."""
+    """The header at `start`; None if the buffer ends within it.  Raises CorruptBatch if it is invalid."""
     left = len(buffer) - start
     if left <= MAGIC_POSITION:
         return None
@@ -59,7 +58,7 @@ def header_at(buffer: Buffer, start: int, position: int) -> BatchHeader | None:
 
 
 def headers(file: File, start: int, end: int) -> Iterator[BatchHeader]:
-    """The header of every whole batch of the file between two positions; an incomplete one ends it."""
+    """The header of every complete batch between two positions of the file, up to an incomplete one."""
     position, window, window_start = start, b"", start
     while position < end:
         within = position - window_start
@@ -77,9 +76,9 @@ def headers(file: File, start: int, end: int) -> Iterator[BatchHeader]:
 
 
 def pieces(file: File, start: int, end: int) -> Iterator[tuple[int, bytes, list[BatchHeader]]]:
-    """(position, bytes, headers) of whole batches between two positions, in bounded pieces.
+    """(position, bytes, headers) of complete batches between two positions, in bounded pieces.
 
-    The bytes may go on with a part of the next batch: cutting it off would copy them all.
+    The bytes may end with a part of the next batch: removing it would copy them all.
     """
     position = start
     while position < end:
@@ -102,7 +101,7 @@ def _headers_of(data: bytes, position: int) -> Iterator[BatchHeader]:
         except CorruptBatch:
             if start == 0:
                 raise
-            return  # the sound batches before it are handed out first
+            return  # the valid batches before it are returned first
         if header is None or start + header.size > len(data):
             return
         yield header
@@ -110,7 +109,7 @@ def _headers_of(data: bytes, position: int) -> Iterator[BatchHeader]:
 
 
 def crc_ok(header: BatchHeader, data: Buffer, start: int) -> bool:
-    """Whether the batch's CRC is right; the whole batch must be in the buffer."""
+    """Whether the batch's CRC is right; the buffer must contain the complete batch."""
     view = memoryview(data)
     if header.magic == MAGIC_V2:
         return int(crc32.iscsi(view[start + ATTRIBUTES_POSITION : start + header.size])) == header.crc

@@ -1,13 +1,13 @@
-"""The batches of a segment in their file: written, walked, checked, cut.
+"""The `.log` file of a segment: write, iterate, check and truncate its batches.
 
-What lives here: the `.log` file of a segment, and which of its batches are known to be sound.  What may not:
-finding a batch by an index (segment_search.py) and the indexes themselves (segment_indexes.py).
+Contains the file and which of its batches are known to be valid.  Index lookups belong in segment_search.py,
+the indexes in segment_indexes.py.
 
-A batch that this process has written had a right CRC then.  Any other is checked when this process reads it
-for the first time, also one that recovery has read: a start after a clean stop reads no more than the last
-batches.  None is checked twice, for fetches are sent from the page cache and never pass through this process:
-what a device or a stray writer does to a batch after that is found by the client's own check (`check.crcs`),
-by the cleaner, and by the first read after the next start.
+A batch that this process wrote had a right CRC.  Any other batch is checked when it is first read, even if
+recovery has read it: a start after a clean shutdown reads only the last batches.  No batch is checked twice:
+fetches are sent from the page cache and never pass through this process.  Later damage by the device or
+another writer is found by the client's own check (`check.crcs`), by the cleaner, and on the first read after
+a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.storage.segment.segment_files import SegmentFiles
 
 
 class Checked(NamedTuple):
-    """Batches between two positions were found to be sound; the last one ends with this offset."""
+    """The batches between two positions are valid; the last one ends with this offset."""
 
     start: int
     end: int
@@ -37,10 +37,10 @@ NOTHING_CHECKED = Checked(-1, -1, -1)
 
 
 class FileRecords:
-    """The file is opened when it is needed, and let go by `release`.
+    """The file is opened on first use and closed by `release`.
 
     `size` is the length of the batches; a preallocated file is longer.  `handle` is the file if it is open.
-    From `sound_from` on every batch is known to be sound.
+    From `sound_from` on every batch is known to be valid.
     """
 
     __slots__ = ("_checked", "_files", "handle", "is_preallocated", "size", "sound_from")
@@ -51,7 +51,7 @@ class FileRecords:
         self.is_preallocated = False
         self.sound_from = size
         self._files = files
-        # A part before that which readers have found to be sound.
+        # A range before `sound_from` that readers have checked.
         self._checked = NOTHING_CHECKED
 
     # The file
@@ -61,7 +61,7 @@ class FileRecords:
         return self._files.path(log_files.LOG)
 
     def create(self, preallocated_bytes: int | None) -> None:
-        """New and empty; nothing lies there under this name."""
+        """Create an empty file; none of this name exists."""
         self.handle = self._files.disk.open(self.path, create=True)
         if preallocated_bytes is not None:
             self.handle.truncate(preallocated_bytes)
@@ -80,7 +80,7 @@ class FileRecords:
         return (self.handle or self.file()).slice(position, max(0, min(length, self.size - position)))
 
     def write(self, buffer: Buffer) -> None:
-        """Behind the batches; the caller says how long they are now.  OSError: nothing has changed."""
+        """Write after the last batch; the caller updates `size`.  On OSError nothing has changed."""
         try:
             if self.is_preallocated:
                 self.file().write_at(self.size, buffer)
@@ -91,7 +91,7 @@ class FileRecords:
             raise
 
     def undo_write(self, error: OSError) -> None:
-        """StorageFailure if the file cannot be put right."""
+        """Roll back a failed write.  Raises StorageFailure if that fails too."""
         try:
             self.file().truncate(self.size)
         except OSError as second:
@@ -99,7 +99,7 @@ class FileRecords:
         self.is_preallocated = False
 
     def cut(self, size: int) -> None:
-        """Cut the file itself."""
+        """Truncate the file."""
         self.file().truncate(size)
         self.size = size
         self.is_preallocated = False
@@ -115,10 +115,10 @@ class FileRecords:
             self.handle.close()
             self.handle = None
 
-    # Walking
+    # Iterating
 
     def headers(self, start: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
-        """The headers of the batches from a position on; CorruptBatch where they do not go on to the end."""
+        """The batch headers from a position on.  Raises CorruptBatch if they do not reach the end."""
         position, stop = start, self.size if end is None else min(end, self.size)
         try:
             for header in headers(self.file(), start, stop):
@@ -127,21 +127,21 @@ class FileRecords:
         except CorruptBatch as error:
             raise self._corrupt(error) from error
         if end is None and position < stop:
-            raise self._corrupt(CorruptBatch(f"the batch at position {position} is not whole"))
+            raise self._corrupt(CorruptBatch(f"the batch at position {position} is incomplete"))
 
     def pieces(
         self, start: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, bytes, list[BatchHeader]]]:
-        """(position, bytes, headers) of whole batches in bounded pieces; the bytes may go on behind them."""
+        """(position, bytes, headers) of complete batches in bounded pieces; extra bytes may follow them."""
         return pieces(self.file(), start, self.size if end is None else min(end, self.size))
 
     # Checking
 
     def check(self, start: int, end: int, limit: int = LONG_MAX) -> int:
-        """Where the sound batches from `start` on end, `end` if they reach it; CorruptBatch if there is none.
+        """The end of the valid batches from `start` on, at most `end`.  Raises CorruptBatch if there is none.
 
-        Their CRCs are right, and their offsets ascend and stay below the limit, which is that of the next
-        segment.  A batch of which `end` cuts off a part is not looked at, and left out unless it is alone.
+        Valid batches have right CRCs and ascending offsets below the limit, the next segment's base offset.
+        A batch that extends beyond `end` is not checked, and is excluded unless it is the only one.
         """
         known = self._checked
         sound, last_offset = start, self._files.base_offset - 1 if start == 0 else None
@@ -170,7 +170,7 @@ class FileRecords:
             self.sound_from = checked.start
 
     def check_crc(self, header: BatchHeader) -> None:
-        """CorruptBatch unless the batch of a header has a right CRC."""
+        """Raises CorruptBatch if the CRC of the header's batch is wrong."""
         if not crc_ok(header, self.read_at(header.position, header.size), 0):
             raise CorruptBatch(f"{self.path}: {header!r} has a wrong CRC")
 

@@ -1,16 +1,16 @@
 """The two sparse indexes of a segment: offset -> position and timestamp -> offset.
 
-What lives here: their file format, searching them, and how they grow, shrink and are trimmed.  What may not:
-when an entry is due (the segment decides) and what the log file holds.
+Contains their file format, lookups, and how they grow and are trimmed.  segment_indexes.py decides when an
+entry is due.
 
     .index      relative offset (4 bytes), position (4 bytes); the offset is a batch's last one
     .timeindex  timestamp (8 bytes), relative offset (4 bytes); the largest timestamp up to that offset
 
 Entries are sorted.  The index of an active segment is a sparse file of segment.index.bytes, cut to its
-entries when the segment is rolled or closed.  In memory is only the tail, where appends and most readers are,
-and the one older block that was looked at last: an index never costs more than that, however long it is.
-Entries wait in the tail and go to the file together; a crash has the index of the active segment, and of each
-that was not synced since it was closed, made anew.
+entries when the segment is rolled or closed.  Only the tail, which appends and most readers use, and the
+older block that was last read are in memory: an index never costs more than that, however long it is.
+Entries are buffered in the tail and written together; after a crash, recovery rebuilds the index of the
+active segment and of each rolled segment that was not synced.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import ClassVar, NamedTuple
 
 from barnabas.runtime.disk.disk import Disk, File
 
-# Entries in one block; blocks are what is read from a file at once.
+# Entries per block; a block is read at once.
 BLOCK_ENTRIES = 512
-# The tail is written and cut back to one block when it has reached this many entries.
+# The tail is written and reduced to one block when it reaches this many entries.
 MAX_TAIL_ENTRIES = 2 * BLOCK_ENTRIES
 
 RELATIVE_OFFSET_LIMIT = 2**31 - 1
@@ -32,7 +32,7 @@ NO_TIMESTAMP = -1
 
 
 class OffsetPosition(NamedTuple):
-    """A batch ends with `offset`, and bytes from `position` on hold it."""
+    """The batch with the last offset `offset` starts at `position`."""
 
     offset: int
     position: int
@@ -46,10 +46,10 @@ class TimestampOffset(NamedTuple):
 
 
 class SparseIndex(ABC):
-    """What both indexes share: a sorted array of fixed-width entries in a file."""
+    """Base of both indexes: a sorted array of fixed-width entries in a file."""
 
     entry: ClassVar[Struct]
-    # Slots that are kept free for the entry that closes a segment.
+    # Slots reserved for the entry that is added when the segment is rolled.
     reserved: ClassVar[int] = 0
 
     __slots__ = (
@@ -77,7 +77,7 @@ class SparseIndex(ABC):
         self.entries = 0
         self.length = 0
         self.max_entries = 0
-        # With so many entries it is full.
+        # The index is full with this many entries.
         self.capacity = 0
         self._disk = disk
         self._file: File | None = None
@@ -97,11 +97,11 @@ class SparseIndex(ABC):
         return self.entries >= self.capacity
 
     def load(self) -> None:
-        """Open the file; one that is missing is made at its full size, empty."""
+        """Open the file; a missing one is created empty, at its full size."""
         self._open(is_new=not self._disk.exists(self.path))
 
     def create(self) -> None:
-        """Make the file, which is missing, as `load` does."""
+        """Create the missing file, as `load` does."""
         self._open(is_new=True)
 
     def _open(self, *, is_new: bool) -> None:
@@ -114,13 +114,13 @@ class SparseIndex(ABC):
             self._written = self.entries
             self._read_tail()
         except OSError:
-            # The next use tries again, and must not take it for loaded.
+            # The next use retries, and must not find the index loaded.
             self._file = None
             file.close()
             raise
 
     def release(self) -> None:
-        """Let go of the file and the memory; the next use loads again."""
+        """Close the file and free the memory; the next use loads the index again."""
         if self._file is None:
             return
         self.write_out()
@@ -130,17 +130,17 @@ class SparseIndex(ABC):
         self._block = b""
 
     def write_out(self) -> None:
-        """Bring the waiting entries to the file, in one write."""
+        """Write the buffered entries to the file, in one write."""
         if self._written < self.entries:
             size = self.entry.size
-            # A copy: a view that an error's traceback keeps alive would bar the tail from growing.
+            # A copy: a view kept alive by an error's traceback would prevent the tail from growing.
             waiting = bytes(self._tail[(self._written - self._tail_first) * size :])
             self._opened().write_at(self._written * size, waiting)
             self._written = self.entries
             self._unsynced = True
 
     def make_room(self) -> None:
-        """Before an append: write a long tail out, so that the append itself cannot fail half-way."""
+        """Called before an append: writes a long tail, so that the append itself cannot fail half-way."""
         if self.entries - self._tail_first >= MAX_TAIL_ENTRIES:
             self.write_out()
             keep_from = self.entries - BLOCK_ENTRIES
@@ -148,7 +148,7 @@ class SparseIndex(ABC):
             self._tail_first = keep_from
 
     def sync(self) -> None:
-        """To stable storage, if anything has changed since the last time."""
+        """Sync the file, if anything has changed since the last sync."""
         self.write_out()
         if self._unsynced:
             self._opened().sync()
@@ -156,11 +156,11 @@ class SparseIndex(ABC):
 
     @property
     def is_sane(self) -> bool:
-        """Whether the last entry is above the first: zeroes follow the entries of an index never trimmed."""
+        """Whether the last entry is above the first: an index that was never trimmed ends with zeroes."""
         return self.entries < 2 or self._values(self.entries - 1) > self._values(0)
 
     def resize(self, size: int) -> None:
-        """Give the file room for `size` bytes of entries; never less than it has."""
+        """Resize the file to `size` bytes of entries, but never below its current entries."""
         rounded = max(self._rounded(size), self.entries * self.entry.size)
         if rounded != self.length:
             self.write_out()
@@ -169,12 +169,12 @@ class SparseIndex(ABC):
             self._unsynced = True
 
     def trim(self) -> None:
-        """Cut the file to its entries."""
+        """Truncate the file to its entries."""
         self.resize(0)
         self.write_out()
 
     def reset(self) -> None:
-        """Forget all entries and take the full size again."""
+        """Remove all entries and restore the full size."""
         self._keep(0)
         self.resize(self.max_bytes)
 
@@ -188,7 +188,7 @@ class SparseIndex(ABC):
         self.capacity = self.max_entries - self.reserved
 
     def _keep(self, entries: int) -> None:
-        """Drop all but the first entries."""
+        """Drop all but the first `entries` entries."""
         if entries < self.entries:
             self.entries = entries
             self._written = min(self._written, entries)
@@ -201,7 +201,7 @@ class SparseIndex(ABC):
 
     @abstractmethod
     def _note_last(self) -> None:
-        """Entries came or went otherwise than by an append: read the last one again."""
+        """Read the last entry again, after any change other than an append."""
 
     def _read_tail(self) -> None:
         size = self.entry.size
@@ -212,7 +212,7 @@ class SparseIndex(ABC):
         self._note_last()
 
     def _values(self, number: int) -> tuple[int, ...]:
-        """The entry with this number, wherever it is."""
+        """The entry with this number, from memory or the file."""
         size = self.entry.size
         if number >= self._tail_first:
             return self.entry.unpack_from(self._tail, (number - self._tail_first) * size)
@@ -239,7 +239,7 @@ class SparseIndex(ABC):
         return self._block_first + self._floor_in(self._block, target, field)
 
     def _find_block(self, target: int, field: int) -> None:
-        """Read the block before the tail that a search for the target ends in."""
+        """Read the block before the tail that contains the target's entry."""
         blocks = range((self._tail_first + BLOCK_ENTRIES - 1) // BLOCK_ENTRIES)
         above = bisect_right(blocks, target, key=lambda block: self._values(block * BLOCK_ENTRIES)[field])
         self._block_first = max(0, above - 1) * BLOCK_ENTRIES
@@ -318,7 +318,7 @@ class TimeIndex(SparseIndex):
         """An entry, if the timestamp is above the last one; `closing` may use the last free slot."""
         last = self.last
         if self.entries and (offset < last.offset or timestamp < last.timestamp):
-            raise ValueError(f"{self.path}: ({timestamp}, {offset}) goes back behind {last}")
+            raise ValueError(f"{self.path}: ({timestamp}, {offset}) is before the last entry {last}")
         if timestamp > last.timestamp:
             if self.is_full and not (closing and self.entries < self.max_entries):
                 raise ValueError(f"{self.path}: the index is full ({self.entries} entries)")

@@ -1,11 +1,9 @@
-"""One segment of a log: the batches, the two sparse indexes, the index of aborted transactions.
+"""One segment of a log: its batches, the two sparse indexes and the transaction index.
 
-What lives here: appending, when to roll, cutting and sealing.  What may not: the batches' file
-(file_records.py), index entries (segment_indexes.py), finding a batch (segment_search.py), which segments a
-log has, and what the offsets mean to producers and followers.
+Contains appending, when to roll, and truncating.  The log file belongs in file_records.py, index entries in
+segment_indexes.py, lookups in segment_search.py, the list of segments in segments.py.
 
-Nothing is open until it is needed, and `release` closes it again: a segment that nobody reads costs about a
-kilobyte.
+Files are opened on first use and closed by `release`: a segment that is not read costs about a kilobyte.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from barnabas.storage.segment.transaction_index import AbortedTransaction, Trans
 
 
 class Limits(NamedTuple):
-    """Up to which size, time and offset a segment takes batches without another look."""
+    """The size, time and offset up to which a segment takes batches without checking whether to roll."""
 
     size: int
     timestamp: int
@@ -36,10 +34,10 @@ class Limits(NamedTuple):
 
 
 class Segment:
-    """The batches of one base offset, and the way to find one among them.
+    """The batches from one base offset on, with their indexes.
 
-    `records` are the batches, `indexes` the ways to them, `search` finds one by the other; `files` are the
-    names of it all.
+    `records` is the log file, `indexes` the indexes, `search` the lookups in both; `files` has the file
+    names.
     """
 
     __slots__ = (
@@ -78,7 +76,7 @@ class Segment:
         self.created_ms = clock.wall_ms()
         self._clock = clock
         self._first_timestamp: int | None = None
-        # None whenever it is not sure that the next append goes here as it is.
+        # None unless the next append is known not to roll.
         self.limits: Limits | None = None
 
     @classmethod
@@ -94,7 +92,7 @@ class Segment:
         jitter_ms: int = 0,
         is_in_new_folder: bool = False,
     ) -> Segment:
-        """A new, empty segment; whatever lies there under its names is removed first."""
+        """Create an empty segment; existing files of its names are removed first."""
         segment = cls(disk, clock, folder, base_offset, options, suffix=suffix, jitter_ms=jitter_ms)
         if not is_in_new_folder:
             segment.files.remove()
@@ -108,7 +106,7 @@ class Segment:
     # Appending
 
     def append(self, buffer: Buffer, last_offset: int) -> None:
-        """Whole batches that end with last_offset, in one write; index entries as they are due."""
+        """Append complete batches that end with last_offset, in one write, and add due index entries."""
         found, start = [], 0
         while start < len(buffer):
             header = header_at(buffer, start, self.size + start)
@@ -120,7 +118,7 @@ class Segment:
         self.append_batches(buffer, found)
 
     def append_batches(self, buffer: Buffer, batches: Sequence[BatchHeader]) -> None:
-        """When it raises OSError the segment is as it was; StorageFailure: it could not be put right."""
+        """On OSError the segment is unchanged; on StorageFailure the write could not be rolled back."""
         if not batches:
             return
         records, indexes = self.records, self.indexes
@@ -141,7 +139,7 @@ class Segment:
             self.limits = None
 
     def set_limits(self, options: LogOptions) -> None:
-        """After an append: up to where the next ones need not ask whether to roll."""
+        """Compute, after an append, the limits below which the next appends skip the check for a roll."""
         first, indexes = self._first_timestamp, self.indexes
         is_usual = indexes.is_grown and not self.records.is_preallocated and not indexes.is_full
         if first is not None and first >= 0 and is_usual:
@@ -159,9 +157,9 @@ class Segment:
         last_offset: int,
         max_timestamp: int,
     ) -> bool:
-        """Place one batch and append it, as `append_batches` would, if the segment is not at a turn.
+        """Assign offsets to one batch and append it, as `append_batches` would, within the limits.
 
-        False: it is new, full, old or odd; nothing has happened.  OSError as there.
+        Returns False, with nothing changed, if the segment has no limits or the batch exceeds them.
         """
         limits, records, indexes, size = self.limits, self.records, self.indexes, len(buffer)
         position = records.size
@@ -182,7 +180,7 @@ class Segment:
             records.undo_write(error)
             raise
         largest = indexes.largest
-        assert largest is not None, "a segment between turns knows its times"
+        assert largest is not None, "a segment with limits has its largest timestamp"
         if max_timestamp > largest.timestamp:
             indexes.largest = TimestampOffset(max_timestamp, last_offset)
         if is_entry_due and not indexes.add_entries(last_offset, position):
@@ -192,13 +190,13 @@ class Segment:
         return True
 
     def can_hold(self, last_offset: int) -> bool:
-        """Whether the offset still fits the four bytes that indexes have for it."""
+        """Whether the relative offset fits the four bytes of an index entry."""
         return self.indexes.can_hold(last_offset)
 
     def should_roll(
         self, options: LogOptions, now_ms: int, size: int, last_offset: int, max_timestamp: int
     ) -> bool:
-        """Whether a new segment is due before this append.  Time passes as the records' own times say."""
+        """Whether the log must roll before this append.  Segment age is measured by record timestamps."""
         if self.size > options.segment_bytes - size:
             return True
         if self.size > 0:
@@ -217,14 +215,14 @@ class Segment:
     def _first_batch_time(self) -> int:
         if self._first_timestamp is None:
             first = None
-            with contextlib.suppress(CorruptBatch):  # damaged: as if it had no time
+            with contextlib.suppress(CorruptBatch):  # damaged: treated as without a timestamp
                 first = next(self.headers(), None)
             if first is None:
                 return NO_TIMESTAMP
             self._first_timestamp = first.max_timestamp
         return self._first_timestamp
 
-    # The batches, and finding one: what the parts do
+    # Batches and lookups, delegated to the parts
 
     @property
     def size(self) -> int:
@@ -233,7 +231,7 @@ class Segment:
 
     @property
     def sound_from(self) -> int:
-        """From this position on every batch is known to be sound."""
+        """The position from which on every batch is known to be valid."""
         return self.records.sound_from
 
     @property
@@ -241,7 +239,7 @@ class Segment:
         return self.indexes.transaction_index
 
     def path(self, kind: str) -> str:
-        """Of one of its files, e.g. `log_files.LOG`."""
+        """The path of one of its files, e.g. `log_files.LOG`."""
         return self.files.path(kind)
 
     def file(self) -> File:
@@ -255,31 +253,31 @@ class Segment:
         return self.records.slice(position, length)
 
     def headers(self, start: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
-        """The headers of the batches from a position on; CorruptBatch where they do not go on to the end."""
+        """The batch headers from a position on.  Raises CorruptBatch if they do not reach the end."""
         return self.records.headers(start, end)
 
     def pieces(
         self, start: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, bytes, list[BatchHeader]]]:
-        """(position, bytes, headers) of whole batches in bounded pieces: the way to walk a segment."""
+        """(position, bytes, headers) of complete batches in bounded pieces."""
         return self.records.pieces(start, end)
 
     def check(self, start: int, end: int, limit: int = LONG_MAX) -> int:
-        """Where the sound batches from `start` on end; see FileRecords."""
+        """The end of the valid batches from `start` on; see FileRecords."""
         return self.records.check(start, end, limit)
 
     def locate(self, offset: int) -> BatchHeader | None:
-        """The batch that holds the offset, or the first one after it; None past the last."""
+        """The batch that contains the offset, or the first one after it; None past the last."""
         return self.search.locate(offset)
 
     def next_offset(self) -> int:
-        """One past the last offset that is stored here; base_offset if empty."""
+        """The offset after the last stored one; base_offset if empty."""
         return self.search.next_offset()
 
     def add_aborted(
         self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
     ) -> None:
-        """One entry of the transaction index."""
+        """Add an entry to the transaction index."""
         self.indexes.add_aborted(producer_id, first_offset, last_offset, last_stable_offset)
 
     def aborted_transactions(self) -> list[AbortedTransaction]:
@@ -288,24 +286,24 @@ class Segment:
     # Indexes, after a crash
 
     def reset_indexes(self) -> None:
-        """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
+        """Remove all entries of both sparse indexes, to rebuild them with `index_batch`."""
         self.limits = None
         self.indexes.reset()
 
     def index_batch(self, header: BatchHeader) -> None:
-        """The entries that an append of this batch would have made."""
+        """Add the entries that an append of this batch would have added."""
         self.indexes.make_room()
         self.indexes.index_batch(header, header.position)
 
     def close_indexes(self) -> None:
-        """After `reset_indexes` and a walk: last time entry, both trimmed; the next append counts anew."""
+        """Complete a rebuild after `reset_indexes`: add the last time index entry and trim both indexes."""
         self.indexes.close(self.max_timestamp_offset)
 
     def grow_indexes(self) -> None:
-        """The segment is active (again): room for more entries."""
+        """Make room for more entries: the segment is active (again)."""
         self.indexes.grow()
 
-    # Times
+    # Timestamps
 
     @property
     def max_timestamp_offset(self) -> TimestampOffset:
@@ -314,18 +312,18 @@ class Segment:
         if indexes.largest is None:
             was_open = self.records.handle is not None or indexes.time_index.is_loaded
             indexes.largest = self.search.largest_indexed_time()
-            if not was_open:  # retention asks every segment: none of them stays open for it
+            if not was_open:  # retention checks every segment and leaves none open
                 self.release()
         return indexes.largest
 
     @property
     def max_timestamp(self) -> int:
-        """Of the records, -1 if they have none."""
+        """The largest timestamp of the records, -1 if they have none."""
         return self.max_timestamp_offset.timestamp
 
     @property
     def largest_timestamp(self) -> int:
-        """Of the records; the file's modification time if they have none: what retention compares."""
+        """The largest record timestamp, or the file's modification time if there is none; for retention."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self.files.modified_ms
 
@@ -335,14 +333,14 @@ class Segment:
         timestamp = self._first_batch_time()
         return timestamp if timestamp >= 0 else LONG_MAX
 
-    # Shrinking, sealing, closing
+    # Truncating, rolling, closing
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batch of this offset and all later ones; the number of bytes that went."""
+        """Remove the batch of this offset and all later ones; returns the number of bytes removed."""
         self.limits = None
         header = self.locate(offset)
         self.indexes.truncate_to(offset)
-        # The segment is active from now on, so its indexes get room again.
+        # The segment is active from now on, so its indexes need room again.
         self.indexes.grow()
         dropped = 0
         if header is not None:
@@ -355,11 +353,11 @@ class Segment:
         return dropped
 
     def cut(self, size: int) -> None:
-        """Cut the log file itself."""
+        """Truncate the log file."""
         self.records.cut(size)
 
     def become_inactive(self) -> None:
-        """Last time index entry; indexes and a preallocated log trimmed: on roll, at the end of cleaning."""
+        """Add the last time index entry and trim indexes and log file: on roll, and after cleaning."""
         self.limits = None
         self.indexes.close_times(self.max_timestamp_offset)
         self.indexes.trim()
@@ -367,7 +365,7 @@ class Segment:
             self.records.cut(self.size)
 
     def close(self, *, sync: bool = True) -> None:
-        """Trim what was grown, then release."""
+        """Trim grown files, then release."""
         self.limits = None
         records, indexes = self.records, self.indexes
         if indexes.is_grown and indexes.largest is not None:
@@ -380,30 +378,30 @@ class Segment:
         self.release()
 
     def sync(self) -> None:
-        """Batches and indexes to stable storage."""
+        """Sync the log file and the indexes."""
         self.records.sync()
         self.indexes.sync()
 
     def write_out(self) -> None:
-        """Index entries that wait in memory, to their files."""
+        """Write buffered index entries to their files."""
         self.indexes.write_out()
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename all its files: `.cleaned`, `.swap`, `.deleted`, or none."""
+        """Rename all files to the suffix `.cleaned`, `.swap`, `.deleted` or none."""
         self.files.change_suffix(suffix)
         self.indexes.follow_files()
 
     def move_to(self, folder: str) -> None:
-        """Its folder was renamed."""
+        """Called when its folder was renamed."""
         self.files.folder = folder
         self.indexes.follow_files()
 
     def release(self) -> None:
-        """Let go of files and memory; the next use opens them again."""
+        """Close the files and free memory; the next use opens them again."""
         self.indexes.release()
         self.records.release()
 
     def delete(self) -> None:
-        """Release and remove the files at once."""
+        """Close and remove the files immediately."""
         self.release()
         self.files.remove()

@@ -1,8 +1,4 @@
-"""The names of a segment's files: where they lie, renamed and removed together.
-
-What lives here: what can be done to the four files without opening them.  What may not: batches
-(file_records.py) and index entries (segment_indexes.py).
-"""
+"""The names of a segment's four files, which are renamed and removed together."""
 
 from __future__ import annotations
 
@@ -24,20 +20,20 @@ class SegmentFiles:
         self.suffix = suffix
 
     def path(self, kind: str) -> str:
-        """Of one of the files, e.g. `log_files.LOG`."""
+        """The path of one of the files, e.g. `log_files.LOG`."""
         return f"{self.folder}/{log_files.of_offset(self.base_offset, kind, self.suffix)}"
 
     def remove(self) -> None:
-        """Whatever lies there under these names."""
+        """Remove existing files of these names."""
         for kind in log_files.SEGMENT_FILES:
             self.disk.remove(self.path(kind))
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename them all: `.cleaned`, `.swap`, `.deleted`, or none."""
+        """Rename all files to the suffix `.cleaned`, `.swap`, `.deleted` or none."""
         old = {kind: self.path(kind) for kind in log_files.SEGMENT_FILES}
         self.suffix = suffix
         for kind in log_files.SEGMENT_FILES:
-            # Only the log is sure to be there: an interrupted change may have left indexes behind.
+            # Only the log file is sure to exist: an interrupted rename may have left indexes behind.
             with (
                 contextlib.nullcontext() if kind == log_files.LOG else contextlib.suppress(FileNotFoundError)
             ):

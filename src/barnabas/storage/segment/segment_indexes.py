@@ -1,11 +1,10 @@
 """The indexes of a segment: offset -> position, timestamp -> offset, and aborted transactions.
 
-What lives here: when an entry is due, how the two sparse indexes are loaded, grown, trimmed, and made anew
-from the batches.  What may not: their file formats (index.py, transaction_index.py) and searching by them
-(segment_search.py).
+Contains when an entry is due, and how the two sparse indexes are loaded, grown, trimmed and rebuilt from the
+batches.  File formats belong in index.py and transaction_index.py, lookups in segment_search.py.
 
-Nothing is loaded until it is needed.  An index that cannot be right is made anew, at most once, and only if
-the headers of the batches lead from the first to the last.
+Indexes are loaded on first use.  A damaged index is rebuilt at most once, and only if the batch headers are
+intact from the first to the last.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from barnabas.storage.segment.transaction_index import AbortedTransaction, Trans
 
 logger = logging.getLogger(__name__)
 
-BATCHES_ARE_DAMAGED = "and batches are damaged, so it stays as it is"
+BATCHES_ARE_DAMAGED = "and batches are damaged, so it is kept unchanged"
 
 
 class SegmentIndexes:
-    """`largest` is the largest timestamp so far and the last offset of its batch; None: not looked up yet."""
+    """`largest` is the largest timestamp so far and the last offset of its batch; None if not read yet."""
 
     __slots__ = (
         "_files",
@@ -55,9 +54,9 @@ class SegmentIndexes:
         self.offset_index = OffsetIndex(disk, path(log_files.OFFSET_INDEX), base_offset, max_index_bytes)
         self.time_index = TimeIndex(disk, path(log_files.TIME_INDEX), base_offset, max_index_bytes)
         self.transaction_index = TransactionIndex(disk, path(log_files.TRANSACTION_INDEX), base_offset)
-        # Whether they have room for more entries: an idle log's stay as its last stop left them.
+        # Whether they have room for more entries: those of an idle log stay trimmed after a restart.
         self.is_grown = False
-        # Whether they were made anew: None if they had not to be, False if they could not be.
+        # Whether they were rebuilt: None if that was not needed, False if it was not possible.
         self.is_rebuilt: bool | None = None
         self.largest: TimestampOffset | None = None
         self.interval_bytes = interval_bytes
@@ -66,7 +65,7 @@ class SegmentIndexes:
         self._records = records
 
     def create(self) -> None:
-        """New and empty; nothing lies there under these names."""
+        """Create empty indexes; no files of these names exist."""
         self.offset_index.create()
         self.time_index.create()
         self.is_grown = True
@@ -86,29 +85,29 @@ class SegmentIndexes:
     def _load(self, index: SparseIndex) -> None:
         index.load()
         if not index.is_sane:
-            self.rebuild(f"{index.path} is not in order")
+            self.rebuild(f"{index.path} is out of order")
 
     # Entries
 
     def can_hold(self, last_offset: int) -> bool:
-        """Whether the offset still fits the four bytes that indexes have for it."""
+        """Whether the relative offset fits the four bytes of an index entry."""
         return last_offset - self._files.base_offset <= RELATIVE_OFFSET_LIMIT
 
     @property
     def is_full(self) -> bool:
-        """Whether one of them is: then the next append rolls, whether or not an entry is due with it."""
+        """Whether one of them is full: then the next append rolls, whether or not an entry is due."""
         offsets, times = self.offset_index, self.time_index
         return offsets.entries >= offsets.capacity or times.entries >= times.capacity
 
     def make_room(self) -> None:
-        """Before an append: write long tails out, so that the append itself cannot fail half-way."""
+        """Called before an append: writes long tails, so that the append itself cannot fail half-way."""
         self.offset_index.make_room()
         self.time_index.make_room()
 
     def index_batch(self, header: BatchHeader, position: int) -> None:
-        """A batch was appended at this position: its entries, if they are due."""
+        """Called when a batch was appended at this position: adds the entries that are due."""
         largest = self.largest
-        assert largest is not None, "whoever appends knows the times so far"
+        assert largest is not None, "an append reads the largest timestamp first"
         if header.max_timestamp > largest.timestamp:
             self.largest = TimestampOffset(header.max_timestamp, header.last_offset)
         if self.bytes_since_entry > self.interval_bytes:
@@ -116,11 +115,11 @@ class SegmentIndexes:
         self.bytes_since_entry += header.size
 
     def add_entries(self, last_offset: int, position: int) -> bool:
-        """One entry in each index; none when one append brings more batches than an index has room for.
+        """Add an entry to each index, unless one append has more batches than an index has room for.
 
-        Whether there is room for more.
+        Returns whether there is room for more.
         """
-        assert self.largest is not None, "whoever appends knows the times so far"
+        assert self.largest is not None, "an append reads the largest timestamp first"
         offsets = self.offset_index
         is_ahead = offsets.entries > 0 and last_offset <= offsets.last_offset
         if is_ahead and not self.rebuild(f"{offsets.path} is ahead of the batches"):
@@ -133,28 +132,28 @@ class SegmentIndexes:
         return not self.is_full
 
     def close_times(self, largest: TimestampOffset) -> None:
-        """The last entry of the time index, for which a slot was kept free."""
+        """Add the last entry of the time index, for which a slot is reserved."""
         self._add_time(self.times(), largest, closing=True)
 
     def _add_time(self, times: TimeIndex, largest: TimestampOffset, *, closing: bool = False) -> None:
         timestamp, offset = largest
         last_timestamp, last_offset = times.last
         goes_back = offset < last_offset or timestamp < last_timestamp
-        if not goes_back or self.is_rebuilt is not False:  # an index that is wrong and stays is left alone
+        if not goes_back or self.is_rebuilt is not False:  # else it is wrong and cannot be rebuilt
             times.maybe_append(timestamp, offset, closing=closing)
 
     def add_aborted(
         self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
     ) -> None:
-        """One entry of the transaction index."""
+        """Add an entry to the transaction index."""
         self.transaction_index.append(
             AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset)
         )
 
-    # Making them anew
+    # Rebuilding
 
     def rebuild(self, reason: str) -> bool:
-        """From the headers alone, at most once, and only if they lead from the first batch to the last."""
+        """Rebuild from the headers, at most once, and only if they are intact from first to last."""
         if self.is_rebuilt is not None:
             return self.is_rebuilt
         self.is_rebuilt = self._are_headers_in_order()
@@ -185,7 +184,7 @@ class SegmentIndexes:
         return True
 
     def reset(self) -> None:
-        """Forget all entries of both sparse indexes, to feed them anew by `index_batch`."""
+        """Remove all entries of both sparse indexes, to rebuild them with `index_batch`."""
         for index in (self.offset_index, self.time_index):
             if not index.is_loaded:
                 index.load()
@@ -194,7 +193,7 @@ class SegmentIndexes:
         self.bytes_since_entry = 0
 
     def close(self, largest: TimestampOffset) -> None:
-        """After `reset` and a walk: last time entry, both trimmed; the next append counts anew."""
+        """Complete a rebuild after `reset`: add the last time index entry and trim both indexes."""
         self.close_times(largest)
         self.trim()
         self.bytes_since_entry = 0
@@ -209,7 +208,7 @@ class SegmentIndexes:
         self.bytes_since_entry = 0
 
     def grow(self) -> None:
-        """The segment is active (again): room for more entries."""
+        """Make room for more entries: the segment is active (again)."""
         self.offsets().resize(self.offset_index.max_bytes)
         self.times().resize(self.time_index.max_bytes)
         self.is_grown = True
@@ -220,7 +219,7 @@ class SegmentIndexes:
         self.is_grown = False
 
     def trim_loaded(self, *, sync: bool) -> None:
-        """Those that are open: a clean stop is marked next, and a power loss must not bring back the cut."""
+        """Sync open indexes before a clean shutdown: a power loss must not bring truncated entries back."""
         for index in (self.offset_index, self.time_index):
             if index.is_loaded:
                 index.trim()
@@ -234,13 +233,13 @@ class SegmentIndexes:
         self.transaction_index.sync()
 
     def write_out(self) -> None:
-        """Entries that wait in memory, to their files."""
+        """Write buffered entries to their files."""
         for index in (self.offset_index, self.time_index):
             if index.is_loaded:
                 index.write_out()
 
     def follow_files(self) -> None:
-        """The files have other names."""
+        """Called when the files were renamed."""
         path = self._files.path
         self.offset_index.moved_to(path(log_files.OFFSET_INDEX))
         self.time_index.moved_to(path(log_files.TIME_INDEX))

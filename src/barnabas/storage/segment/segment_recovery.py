@@ -1,7 +1,7 @@
-"""Reading a segment batch by batch after a crash, and making anew all that is derived from its batches.
+"""Recovers a segment after a crash: reads it batch by batch and rebuilds everything derived from its batches.
 
-What lives here: what follows from each sound batch.  What may not: which ones are sound (batch_chain.py),
-which segments are read again, and what happens to those after a damaged one (recovery.py).
+batch_chain.py decides which batches are valid; log/recovery.py which segments are recovered, and what happens
+to those after a damaged one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def recover_segment(
     *,
     watch: Watch = unwatched,
 ) -> tuple[int, bool]:
-    """Rebuild all indexes and cut what is not sound; the bytes that went, and whether there are new gaps.
+    """Rebuild all indexes and truncate invalid bytes; returns their number and whether there are new gaps.
 
-    `limit` is the next segment's base offset, LONG_MAX for the last one: no batch may reach it.  Up to
-    `gaps_end` offsets may be missing before a batch (`Log.gaps_end`); a gap beyond it is a new one.
+    `limit` is the next segment's base offset, LONG_MAX for the last one: all offsets must be below it.  Up to
+    `gaps_end` offsets may be missing before a batch (`Log.gaps_end`); a gap beyond it is new.
     """
     segment.reset_indexes()
     segment.transaction_index.reset()
@@ -57,7 +57,7 @@ def recover_segment(
     dropped = segment.size - valid
     if dropped > 0:
         segment.cut(valid)
-        # Else the next power loss brings back what was cut, behind batches that are written after it.
+        # Otherwise a power loss could bring truncated bytes back after batches that are written next.
         segment.file().sync()
     segment.close_indexes()
     return dropped, gaps

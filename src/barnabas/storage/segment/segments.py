@@ -1,8 +1,4 @@
-"""The segments of a log in the order of their base offsets.
-
-What lives here: finding a segment for an offset, and letting go of those that nobody has read for a while.
-What may not: files.
-"""
+"""The segments of a log, sorted by base offset; releases those that were not read recently."""
 
 from __future__ import annotations
 
@@ -13,12 +9,12 @@ from typing import overload
 
 from barnabas.storage.segment.segment import Segment
 
-# Inactive segments of one log that stay open for their readers; the one not read for longest is released.
+# The number of inactive segments of a log that stay open for readers; the least recently read is released.
 OPEN_SEGMENTS = 8
 
 
 class Segments(Sequence[Segment]):
-    """Sorted, and never empty once a log is open; the `last` one is active."""
+    """Sorted, and never empty once the log is open; the last one is active."""
 
     __slots__ = ("_base_offsets", "_recently_read", "_segments", "last")
 
@@ -53,7 +49,7 @@ class Segments(Sequence[Segment]):
         return sum(segment.size for segment in self._segments)
 
     def add(self, segment: Segment) -> None:
-        """In its place; one with the same base offset is replaced."""
+        """Insert a segment; one with the same base offset is replaced."""
         at = bisect_left(self._base_offsets, segment.base_offset)
         if at < len(self._base_offsets) and self._base_offsets[at] == segment.base_offset:
             self._segments[at] = segment
@@ -64,7 +60,7 @@ class Segments(Sequence[Segment]):
         self.last = self._segments[-1]
 
     def remove(self, segment: Segment) -> None:
-        """Fine if it is gone, or if another one has taken its place."""
+        """Remove a segment; does nothing if it was removed or replaced already."""
         at = bisect_left(self._base_offsets, segment.base_offset)
         if at < len(self._segments) and self._segments[at] is segment:
             del self._base_offsets[at]
@@ -83,7 +79,7 @@ class Segments(Sequence[Segment]):
         return at < len(self._segments) and self._segments[at] is segment
 
     def floor(self, offset: int) -> Segment | None:
-        """The segment that holds the offset, if any does."""
+        """The segment that contains the offset, if any."""
         at = bisect_right(self._base_offsets, offset) - 1
         return self._segments[at] if at >= 0 else None
 
@@ -92,12 +88,12 @@ class Segments(Sequence[Segment]):
         return self._segments[at] if at < len(self._segments) else None
 
     def between(self, first: int, end: int) -> list[Segment]:
-        """Those that hold offsets from `first` up to, not including, `end`."""
+        """The segments with offsets from `first` up to, but not including, `end`."""
         start = max(0, bisect_right(self._base_offsets, first) - 1)
         return self._segments[start : bisect_left(self._base_offsets, end)]
 
     def reading(self, segment: Segment) -> None:
-        """Somebody reads this one: it stays open, another one may have to be released for it."""
+        """Called on a read: keeps this segment open and may release another one."""
         if segment is self._segments[-1]:
             return
         recent = self._recently_read

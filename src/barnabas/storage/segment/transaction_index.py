@@ -1,11 +1,9 @@
-"""The index of a segment's aborted transactions: what read_committed consumers must skip.
-
-What lives here: its file format and searching it.  What may not: when a transaction ends (producers.py).
+"""The transaction index of a segment: its aborted transactions, which read_committed consumers skip.
 
     .txnindex   34 bytes an entry: version 0 (2 bytes), producer id, first offset, last offset (the marker's),
                 last stable offset when it ended (8 bytes each); the last offsets ascend
 
-The file exists from the first aborted transaction on.
+The file is created with the first aborted transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ class DamagedIndex(Exception):
 
 
 class AbortedTransaction(NamedTuple):
-    """A producer's records between two offsets (its marker's included) do not count."""
+    """A producer's records between two offsets (its marker included) are aborted."""
 
     producer_id: int
     first_offset: int
@@ -36,7 +34,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Opened when needed; small, so it is read anew by each search."""
+    """Opened on first use; small, so each search reads it again."""
 
     __slots__ = ("_disk", "_file", "_last_offset", "base_offset", "path")
 
@@ -45,7 +43,7 @@ class TransactionIndex:
         self.base_offset = base_offset
         self._disk = disk
         self._file: File | None = None
-        # None: not known yet; -1: no entry.
+        # None: not read yet; -1: no entry.
         self._last_offset: int | None = None
 
     def append(self, transaction: AbortedTransaction) -> None:
@@ -63,7 +61,7 @@ class TransactionIndex:
 
     @property
     def last_offset(self) -> int:
-        """Of the last entry; -1 if there is none."""
+        """The last offset of the last entry; -1 if there is none."""
         if self._last_offset is None:
             self._last_offset = -1
             for _, transaction in self._numbered():
@@ -74,7 +72,7 @@ class TransactionIndex:
         return [transaction for _, transaction in self._numbered()]
 
     def collect(self, first: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those that touch [first, upper_bound), and whether no later segment can add to them."""
+        """The transactions that overlap [first, upper_bound), and whether no later segment can have more."""
         if self.last_offset < first:
             return [], False
         found = []
@@ -98,7 +96,7 @@ class TransactionIndex:
             before = transaction.last_offset
 
     def check(self, limit: int) -> None:
-        """DamagedIndex if it cannot be that of this segment, all of whose offsets lie below the limit."""
+        """Raises DamagedIndex if the index does not fit this segment, whose offsets lie below the limit."""
         file = self._opened()
         if file is None:
             return
