@@ -281,7 +281,7 @@ def test_a_directory_that_cannot_take_a_new_log_fails_and_the_next_takes_it() ->
         manager.get_or_create(TopicPartition("c", 0), is_new=True)
 
 
-def test_a_topic_made_anew_after_its_directory_failed_has_its_own_id() -> None:
+def test_a_topic_recreated_after_its_directory_failed_has_its_own_id() -> None:
     # M-E5
     disk, manager, _ = failing_world()
     for partition, log_dir in ((A0, "/x"), (A1, "/y")):
@@ -477,7 +477,7 @@ def test_the_mark_needs_logs_that_were_opened() -> None:
     assert disk.exists("/data/.kafka_cleanshutdown")
 
 
-def test_opening_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_opening_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         manager_of(MemoryDisk())
         assert "opening" not in caplog.text

@@ -287,7 +287,7 @@ def test_a_topic_id_of_a_partition_deleted_meanwhile_is_no_failure() -> None:
     assert list(world.manager.live) == ["/data"]
 
 
-def test_the_topic_id_of_a_partition_made_anew_stays() -> None:
+def test_the_topic_id_of_a_recreated_partition_stays() -> None:
     world, jobs, workers = world_with_workers()
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
     while jobs.run_due() == 0:

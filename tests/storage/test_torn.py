@@ -178,7 +178,7 @@ def test_a_log_start_that_the_log_never_reached_is_not_believed(
 @pytest.mark.parametrize(
     "content", [None, b"", b"0\n0\n", b"0\n2\n1 4\n0 0\n", b"0\n3\n0 0\n1 4\n7 8\n", b"0\n1\n0 0\n"]
 )
-def test_leader_epochs_that_the_batches_contradict_are_made_anew(content: bytes | None, clean: bool) -> None:
+def test_leader_epochs_that_the_batches_contradict_are_rebuilt(content: bytes | None, clean: bool) -> None:
     disk = MemoryDisk()
     stopped(disk)
     disk.remove(f"{FOLDER}/{log_files.LEADER_EPOCHS}")
@@ -227,7 +227,7 @@ def test_a_batch_with_a_bad_crc_says_nothing_of_its_producer(caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         log = open_log(disk, SHORT)
     assert log.producers.entries.keys() <= {7, 9}
-    assert "is not replayed" in caplog.text
+    assert "skipping it and the batches after it" in caplog.text
 
 
 def cleaned(log: Log, disk: Disk) -> bool:

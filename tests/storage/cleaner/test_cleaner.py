@@ -114,7 +114,7 @@ def test_a_checkpoint_beyond_the_log_is_corrected() -> None:
     assert disk.read_bytes(CHECKPOINT) == b"0\n1\norders 0 4\n", "and the partition that is gone is dropped"
 
 
-def test_a_damaged_checkpoint_means_cleaning_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_checkpoint_means_cleaning_from_the_start(caplog: pytest.LogCaptureFixture) -> None:
     clock = HandClock()
     disk = MemoryDisk(clock=clock)
     log = dirty_log(disk, clock)
@@ -179,7 +179,7 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone(caplog: pytest.LogCaptureFix
     assert caplog.text == "", "not tried again"
 
 
-def test_an_old_record_format_is_told_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_old_record_format_is_reported_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     _, _, log, cleaner, _ = world()
     log.segments[0].file().write_at(16, b"\x01")
     list(steps(cleaner))

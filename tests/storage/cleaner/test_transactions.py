@@ -22,7 +22,7 @@ def test_data_of_an_aborted_transaction_does_not_count() -> None:
     assert not transactions.on_data(7, 21)
 
 
-def test_a_marker_may_go_once_its_data_is_gone() -> None:
+def test_a_marker_is_removed_once_its_data_is_removed() -> None:
     kept: list[AbortedTransaction] = []
     transactions = CleanedTransactions(kept.append)
     transactions.expect_aborted([ABORTED])

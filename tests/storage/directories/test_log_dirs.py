@@ -124,7 +124,7 @@ def test_when_no_folder_can_serve_the_start_is_refused() -> None:
     )
 
 
-def test_a_failure_at_run_time_is_told_once_and_frees_the_lock() -> None:
+def test_a_failure_at_run_time_is_reported_once_and_frees_the_lock() -> None:
     # M-E5
     disk = MemoryDisk()
     dirs = LogDirs(disk, ["/a", "/b"])
@@ -159,7 +159,7 @@ def test_a_new_partition_goes_where_the_fewest_are() -> None:
     assert dirs.by_fewest_partitions({"/a": 2, "/b": 1}) == ["/b", "/a"]
 
 
-def test_partition_folders_are_told_from_the_rest(golden_logs: Path) -> None:
+def test_partition_folders_are_distinguished_from_other_entries(golden_logs: Path) -> None:
     found = partition_folders(FolderDisk(), str(golden_logs / "kraft-4.1.0" / "data"))
     names = [name for name, _ in found]
     assert "__cluster_metadata-0" not in names  # Raft opens it itself

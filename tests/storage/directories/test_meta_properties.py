@@ -195,7 +195,7 @@ def test_zookeeper_mode_formats_its_directories_itself() -> None:
     assert read_meta_properties(disk, "/new") == MetaProperties(V0, "zk-cluster", 4)
 
 
-def test_a_directory_that_cannot_be_written_is_told() -> None:
+def test_a_directory_that_cannot_be_written_is_reported() -> None:
     disk = SimulatedDisk(SeededRandom(1))
     disk.make_folder("/a")
     before = MetaPropertiesEnsemble.load(disk, ["/a"])

@@ -282,7 +282,7 @@ def test_a_segment_that_goes_before_it_is_synced_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("is_point_of_before", [False, True])
 def test_a_preallocated_segment_is_cut_again_after_a_power_loss(is_point_of_before: bool) -> None:
-    """F9: nobody syncs it while it is rolled; whichever recovery point was written, it is read again."""
+    """F9: a roll does not sync it; whichever recovery point was written, it is read again."""
     for seed in range(20):
         disk = SimulatedDisk(SeededRandom(seed))
         disk.make_folder("/data")
@@ -313,7 +313,7 @@ def disk_with_power(seed: int) -> SimulatedDisk:
     return disk
 
 
-def test_a_log_begun_anew_at_its_start_stays_there() -> None:
+def test_a_log_restarted_at_its_start_offset_stays_there() -> None:
     """The name of its first segment is all that tells: the checkpoint has only starts within a segment."""
     for seed in range(20):
         disk = disk_with_power(seed)

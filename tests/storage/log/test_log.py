@@ -520,7 +520,7 @@ def test_truncation_below_the_first_segment_and_fully() -> None:
 @pytest.mark.parametrize("kind", [Kind.WRITE, Kind.CREATE])
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_a_full_disk_is_a_failure_of_the_directory(kind: Kind, batches: int) -> None:
-    """On the careful way and on the short one, in a write and in a roll; what was written before is kept."""
+    """On the general path and on the fast one, in a write and in a roll; what was written before is kept."""
     disk = SimulatedDisk(SeededRandom(1))
     log = open_log(disk, TINY)
     write(log, *[2] * batches)

@@ -1,4 +1,4 @@
-"""The short way into the log: never another result than the careful way's."""
+"""The fast append path: never a different result from the general path."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_most_appends_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for sequence in range(4):
         log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=sequence), 0)
         log.append_as_leader(batch(codec=Codec.ZSTD), 0)
-    # The first batch of the segment and the first of the producer go the careful way.
+    # The first batch of the segment and the first of the producer take the general path.
     assert taken == [False, True, True, True, True, True, True, True]
 
 

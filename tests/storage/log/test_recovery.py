@@ -229,7 +229,7 @@ def test_an_unfinished_cleaning_is_forgotten_and_a_finished_one_completed() -> N
     ]
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_ends_before_its_start_offset_restarts_there(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     life(disk)
     with caplog.at_level(logging.WARNING):
@@ -260,7 +260,7 @@ def test_what_was_recovered_is_flushed_where_flushes_hold_the_high_watermark_bac
         assert open_log(disk, options, clean=False).end_offset == 3
 
 
-def test_what_was_recovered_is_not_flushed_where_nobody_asks_for_it() -> None:
+def test_recovered_batches_are_not_flushed_unless_configured() -> None:
     disk = SimulatedDisk(SeededRandom(1))
     write(open_log(disk), 1, 2)
     before = len(disk.journal)

@@ -1,4 +1,4 @@
-"""Gaps of compaction and lost batches after a crash: told apart by what was noted, never by today's policy."""
+"""Gaps of compaction and lost batches after a crash: distinguished by the checkpoint, never by the current policy."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_gaps_are_noted_by_the_next_round_if_this_one_is_given_up() -> None:
     assert disk.read_bytes(GAPS) == b"0\n1\na 0 4\n"
 
 
-def test_a_record_never_goes_for_one_that_a_power_loss_can_take() -> None:
+def test_a_record_is_never_removed_for_one_that_a_power_loss_can_take() -> None:
     """F13: the marker of a transaction lay unflushed in the active segment; the cleaner took the transaction's
     records for committed and removed earlier values, which had been flushed; the power failed."""
     for seed in range(8):

@@ -132,7 +132,7 @@ def test_a_snapshot_marked_deleted_is_renamed() -> None:
     assert disk.names("/d") == ["00000000000000000004.snapshot.deleted"]
 
 
-def test_starting_anew_forgets_everyone() -> None:
+def test_a_full_truncation_removes_all_producers() -> None:
     disk = MemoryDisk()
     producers = producers_on(disk)
     begin(producers, 1, 10)

@@ -55,7 +55,7 @@ def test_batches_that_follow_each_other_are_sound() -> None:
     assert sound([], None) == ([], "")
 
 
-def test_gaps_are_told_but_prove_nothing() -> None:
+def test_gaps_are_reported_but_prove_nothing() -> None:
     found = list(sound_batches(pieces(10, 20, 22), 9, LONG_MAX))
     assert [one.after_gap for one in found] == [False, True, False]
     assert [one.after_gap for one in sound_batches(pieces(10), None, LONG_MAX)] == [False]
