@@ -58,6 +58,7 @@ class ScriptedBroker:
             FetchRequest: self.fetch,
         }
         self._server: asyncio.Server | None = None
+        self._is_stopped = False
         self._writers: set[asyncio.StreamWriter] = set()
 
     @property
@@ -79,12 +80,14 @@ class ScriptedBroker:
         self.handlers[kind] = first
 
     async def start(self) -> None:
+        self._is_stopped = False
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Stop, with all connections; `start` restarts it at the same address."""
         assert self._server is not None
+        self._is_stopped = True
         self._server.close()
         self.hang_up()
         await self._server.wait_closed()
@@ -94,6 +97,10 @@ class ScriptedBroker:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_stopped:
+            # Accepted just before the stop, and served only now.
+            writer.transport.abort()
+            return
         self.connections += 1
         self._writers.add(writer)
         frames = FrameReader()
