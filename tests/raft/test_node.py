@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from barnabas.base.effects import Apply, Effect, Persist, Persisted, Reply, Requested
-from barnabas.base.ids import Uuid
+from barnabas.base.effects import (
+    Apply,
+    Effect,
+    Fired,
+    Persist,
+    Persisted,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+)
+from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from barnabas.raft.log import OffsetAndEpoch, RaftLog
 from barnabas.raft.messages import (
     Append,
     AppendBatch,
-    Committed,
     ControlRecords,
     DataRecords,
+    HighWatermark,
+    InstallSnapshot,
     LeaderChanged,
     NotLeader,
     Resign,
+    SnapshotInstalled,
     Start,
     StoreElection,
 )
-from barnabas.raft.node import VOTERS_NOT_IN_LOG, LoadedQuorum, RaftNode
+from barnabas.raft.node import POLL, RaftNode
+from barnabas.raft.options import QuorumOptions
+from barnabas.raft.quorum import LoadedQuorum
 from barnabas.raft.quorum_state import ElectionState
-from barnabas.raft.voters import Voter, VoterEndpoint, Voters
+from barnabas.raft.rpc import (
+    BeginQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotResponse,
+    InboundResponse,
+    LeaderAndEpoch,
+    OutboundRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.raft.snapshot import SnapshotId
+from barnabas.raft.voter_history import NOT_IN_LOG, VoterHistory
+from barnabas.raft.voters import ReplicaKey, Voter, VoterEndpoint, Voters
+from barnabas.runtime.random import SeededRandom
 
 HERE = Uuid(b"h" * 16)
 ME = Voter(1)
@@ -35,21 +67,20 @@ def _node(
     voters: Voters | None = None,
     me: Voter = ME,
     kraft_version: int = 0,
-    voters_offset: int = VOTERS_NOT_IN_LOG,
+    voters_offset: int = NOT_IN_LOG,
 ) -> RaftNode:
-    loaded = LoadedQuorum(
-        election=ElectionState() if election is None else election,
-        voters=Voters([me]) if voters is None else voters,
-        kraft_version=kraft_version,
-        voters_offset=voters_offset,
-        log_end_offset=end,
-        log_epoch=log_epoch,
-    )
-    return RaftNode(me, loaded)
+    history = VoterHistory(Voters([me]) if voters is None else voters, kraft_version, voters_offset)
+    log = RaftLog(end_offset=end, epochs=[(log_epoch, 0)] if log_epoch else [])
+    loaded = LoadedQuorum(ElectionState() if election is None else election, history, log)
+    return RaftNode(me, loaded, QuorumOptions(), SeededRandom(1))
 
 
 def _step(node: RaftNode, message: object) -> list[Effect]:
-    return list(node.step(Requested("handle", message), 0))
+    return _without_timers(node.step(Requested("handle", message), 0))
+
+
+def _without_timers(effects: Sequence[Effect]) -> list[Effect]:
+    return [effect for effect in effects if not isinstance(effect, SetTimer)]
 
 
 def _persist_all(node: RaftNode, effects: list[Effect]) -> list[Effect]:
@@ -60,7 +91,7 @@ def _persist_all(node: RaftNode, effects: list[Effect]) -> list[Effect]:
         effect = waiting.pop(0)
         seen.append(effect)
         if isinstance(effect, Persist) and effect.token is not None:
-            waiting += node.step(Persisted(effect.token), 0)
+            waiting += _without_timers(node.step(Persisted(effect.token), 0))
     return seen
 
 
@@ -68,21 +99,16 @@ def _lead(node: RaftNode) -> list[Effect]:
     return _persist_all(node, _step(node, Start()))
 
 
-def test_a_single_voter_leads_only_after_its_vote_is_persisted() -> None:
+def test_a_single_voter_elects_itself_and_persists_its_vote_first() -> None:
     # M-E1
     node = _node()
-    vote, changed = _step(node, Start())
-    assert isinstance(vote, Persist)
-    assert vote.entry == StoreElection(ElectionState(1, -1, 1), (1,), 0)
-    assert changed == Apply(LeaderChanged(1, -1))
-    assert not node.is_leader
-    # Nothing happens before the vote is persisted.
-    assert _step(node, Append(1, DataRecords((b"x",), 0))) == [Reply("handle", NotLeader(1))]
-    elected, first, announced = node.step(Persisted(vote.token), 0)
-    assert isinstance(elected, Persist)
-    assert elected.entry == StoreElection(ElectionState(1, 1), (1,), 0)
+    effects = _step(node, Start())
+    vote, candidate, elected, leader, first = effects
+    assert vote == Persist(StoreElection(ElectionState(1, -1, 1), (1,), 0))
+    assert candidate == Apply(LeaderChanged(1, -1))
+    assert elected == Persist(StoreElection(ElectionState(1, 1), (1,), 0))
+    assert leader == Apply(LeaderChanged(1, 1))
     assert isinstance(first, Persist)
-    assert isinstance(first.entry, AppendBatch)
     change = LeaderChangeMessage(
         version=0,
         leader_id=1,
@@ -90,9 +116,9 @@ def test_a_single_voter_leads_only_after_its_vote_is_persisted() -> None:
         granting_voters=[LeaderChangeMessage.Voter(voter_id=1)],
     )
     assert first.entry == AppendBatch(0, 1, ControlRecords((change,)))
-    assert announced == Apply(LeaderChanged(1, 1))
     assert (node.is_leader, node.leader_id, node.high_watermark) == (True, 1, None)
-    assert node.step(Persisted(first.token), 0) == [Apply(Committed(1))]
+    assert first.token is not None
+    assert _without_timers(node.step(Persisted(first.token), 0)) == [Apply(HighWatermark(1))]
 
 
 def test_appends_are_committed_once_they_are_persisted() -> None:
@@ -105,9 +131,8 @@ def test_appends_are_committed_once_they_are_persisted() -> None:
     assert append.entry == AppendBatch(1, 1, DataRecords((b"a", b"b"), 5))
     assert two.entry == AppendBatch(3, 1, DataRecords((b"c",), 6))
     assert node.end_offset == 4
-    assert node.step(Persisted(append.token), 0) == [Apply(Committed(3))]
-    assert node.step(Persisted(two.token), 0) == [Apply(Committed(4))]
-    assert node.step(Persisted(append.token), 0) == []
+    assert _persist_all(node, [append])[1:] == [Apply(HighWatermark(3))]
+    assert _persist_all(node, [two])[1:] == [Apply(HighWatermark(4))]
     assert node.high_watermark == 4
 
 
@@ -127,25 +152,34 @@ def test_every_start_leads_in_a_new_epoch(election: ElectionState, log_epoch: in
     effects = _lead(node)
     assert node.epoch == epoch
     assert Apply(LeaderChanged(epoch, 1)) in effects
-    assert effects[-1] == Apply(Committed(11))
+    assert effects[-1] == Apply(HighWatermark(11))
 
 
-def test_persisted_events_of_an_earlier_epoch_are_ignored() -> None:
+def test_an_append_of_another_epoch_is_refused() -> None:
     node = _node()
-    (vote, _) = _step(node, Start())
-    assert isinstance(vote, Persist)
-    (_, first, _) = node.step(Persisted(vote.token), 0)
-    assert isinstance(first, Persist)
-    assert node.step(Persisted(vote.token), 0) == []
+    _lead(node)
     assert _step(node, Append(0, DataRecords((b"x",), 0))) == [Reply("handle", NotLeader(1))]
     assert node.end_offset == 1
 
 
 def test_one_of_several_voters_does_not_elect_itself() -> None:
     node = _node(voters=Voters([Voter(1), Voter(2), Voter(3)]))
-    assert _step(node, Start()) == []
+    assert [type(effect) for effect in _step(node, Start())] == [Send]
     other = _node(voters=Voters([Voter(1, HERE)]), me=Voter(1, Uuid(b"x" * 16)))
     assert _step(other, Start()) == []
+
+
+def test_a_vote_for_a_directory_is_repeated_for_that_directory_alone() -> None:
+    """An older release's candidate names no directory: it may be another replica than the one voted for."""
+    node = _node(voters=Voters([Voter(1), Voter(2), Voter(3)]))
+    _step(node, Start())
+    granted = []
+    for directory_id in (HERE, HERE, ZERO_UUID, Uuid(b"x" * 16)):
+        request = VoteRequest(ReplicaKey(2, directory_id), 1, OffsetAndEpoch(0, 0), False, ReplicaKey(1))
+        (reply,) = [effect for effect in _step(node, request) if isinstance(effect, Reply)]
+        assert isinstance(reply.message, VoteResponse)
+        granted.append(reply.message.granted)
+    assert granted == [True, True, False, False]
 
 
 def test_a_dynamic_quorum_writes_its_voters_to_the_log_once() -> None:
@@ -179,17 +213,22 @@ def _batches(effects: list[Effect]) -> list[AppendBatch]:
 
 def test_a_leader_that_resigns_may_be_elected_again() -> None:
     node = _node(ElectionState(4, voted_id=1), end=10, log_epoch=3)
-    _persist_all(node, _step(node, Start()))
+    _lead(node)
     assert node.leader_epoch == 4, "its vote is valid for the epoch"
     appended = _step(node, Append(4, DataRecords((b"a",), 0)))
-    assert _step(node, Resign(4)) == [Apply(LeaderChanged(4, -1))]
-    assert (node.leader_epoch, node.leader_id, node.high_watermark) == (None, -1, None)
+    assert Apply(LeaderChanged(4, -1)) in _step(node, Resign(4))
+    assert (node.leader_epoch, node.leader_id) == (None, -1)
     assert _step(node, Append(4, DataRecords((b"b",), 0))) == [Reply("handle", NotLeader(4))]
     end = node.end_offset
-    assert Apply(Committed(end)) not in _persist_all(node, appended), "without a leader nothing is committed"
-    effects = _persist_all(node, _step(node, Start()))
-    assert node.leader_epoch == 5, "never twice in the same epoch"
-    assert Apply(Committed(end + 1)) in effects, "with the records already in the log"
+    persisted = _persist_all(node, appended)
+    assert Apply(HighWatermark(end)) not in persisted, "without a leader nothing is committed"
+    later_ns = 0
+    effects: list[Effect] = []
+    while node.leader_epoch is None:
+        later_ns += 1_000_000_000
+        effects = _without_timers(node.step(Fired(POLL), later_ns))
+    assert node.leader_epoch > 4, "never twice in the same epoch"
+    assert Apply(HighWatermark(end + 1)) in _persist_all(node, effects), "with the records already in the log"
 
 
 def test_only_the_leader_of_that_epoch_resigns() -> None:
@@ -198,3 +237,37 @@ def test_only_the_leader_of_that_epoch_resigns() -> None:
     _persist_all(node, _step(node, Start()))
     assert _step(node, Resign(0)) == []
     assert node.leader_epoch == 1
+
+
+def _fetched(node: RaftNode, effects: Sequence[Effect], response: object) -> list[Effect]:
+    """Answer the last request of these effects."""
+    sent = [effect for effect in effects if isinstance(effect, Send)][-1]
+    assert isinstance(sent.message, OutboundRequest)
+    answer = InboundResponse(sent.message.correlation_id, response)  # type: ignore[arg-type]
+    return _without_timers(node.step(Received(sent.to, answer), 0))
+
+
+def _leader(epoch: int, leader_id: int) -> LeaderAndEpoch:
+    return LeaderAndEpoch(epoch, leader_id, (VoterEndpoint("CONTROLLER", f"n{leader_id}", 1),))
+
+
+def test_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
+    """Another leader, elected meanwhile, sent records that continued the log which the snapshot replaced."""
+    node = _node(voters=Voters([ME, Voter(2), Voter(3)]))
+    _step(node, Start())
+    effects = _step(node, BeginQuorumEpochRequest(_leader(1, 2), None))
+    snapshot = SnapshotId(20, 1)
+    effects = _fetched(node, effects, FetchResponse(_leader(1, 2), snapshot=snapshot))
+    effects = _fetched(
+        node, effects, FetchSnapshotResponse(_leader(1, 2), snapshot=snapshot, size=3, data=b"abc")
+    )
+    assert Persist(InstallSnapshot(snapshot)) in effects
+
+    effects = _step(node, BeginQuorumEpochRequest(_leader(2, 3), None))
+    assert [effect for effect in effects if isinstance(effect, Send)] == []
+
+    effects = _step(node, SnapshotInstalled(snapshot, Voters([])))
+    (sent,) = [effect for effect in effects if isinstance(effect, Send)]
+    assert isinstance(sent.message, OutboundRequest)
+    assert isinstance(sent.message.request, FetchRequest)
+    assert (sent.to, sent.message.request.offset) == (3, 20)

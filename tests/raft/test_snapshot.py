@@ -14,6 +14,7 @@ from barnabas.protocol.records.control import (
 )
 from barnabas.raft.snapshot import (
     BATCH_VALUE_BYTES,
+    MAX_BATCH_BYTES,
     SnapshotId,
     SnapshotState,
     parse_snapshot_name,
@@ -74,3 +75,35 @@ def test_records_are_between_a_header_and_a_footer(kraft_version: int) -> None:
     assert read_quorum_message(last) == SnapshotFooterRecord(version=0)
     assert [record.value for batch in written[1:-1] for record in batch.records()] == values
     assert len(written) == 4
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([BATCH_VALUE_BYTES], [1]),
+        ([BATCH_VALUE_BYTES, 1], [1, 1]),
+        ([1, BATCH_VALUE_BYTES], [1, 1]),
+        ([BATCH_VALUE_BYTES - 1, 1, 1], [2, 1]),
+        ([BATCH_VALUE_BYTES // 2] * 4, [2, 2]),
+        ([BATCH_VALUE_BYTES // 2 + 1] * 3, [1, 1, 1]),
+        ([], []),
+    ],
+)
+def test_batches_have_a_bounded_size(sizes: list[int], expected: list[int]) -> None:
+    content = b"".join(
+        snapshot_batches(
+            [bytes(size) for size in sizes],
+            SnapshotId(50, 3),
+            last_timestamp_ms=77,
+            now_ms=99,
+            voters=Voters([Voter(1)]),
+            kraft_version=0,
+        )
+    )
+    header, *data, footer = batches(content)
+    assert header.is_control
+    assert footer.is_control
+    assert [batch.record_count for batch in data] == expected
+    # A batch, with what surrounds the values, is no larger than a follower accepts.
+    assert all(batch.size <= MAX_BATCH_BYTES for batch in data)
+    assert MAX_BATCH_BYTES == 8 * 1024 * 1024, "KafkaRaftClient.MAX_BATCH_SIZE_BYTES"

@@ -1,7 +1,7 @@
-"""Inputs and outputs of a Raft node other than messages between nodes: plain data only.
+"""Inputs and outputs of a Raft node other than messages between nodes (rpc.py): plain data only.
 
-Requests to the node (start, append), what it persists (election state, batches), and what it reports once
-that is persisted (the leader, the high watermark).
+Requests to the node (start, append), what it persists (election state, batches, snapshots), and what it
+reports once that is persisted (the leader, the high watermark).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import TypeAlias
 
 from barnabas.batch.control import QuorumMessage
 from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.rpc import FetchedBatch
+from barnabas.raft.snapshot import SnapshotId
+from barnabas.raft.voters import VoterEndpoint, Voters
 
 # ------------------------------------------------------------------------------------------- requests
 
@@ -28,6 +31,28 @@ class Resign:
 
 
 @dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The node's process is about to stop: a leader resigns, so that another is elected at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """This node has written a snapshot of its own; the log now starts at `log_start_offset`."""
+
+    snapshot: SnapshotId
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """The outcome of InstallSnapshot; `voters` is None if the fetched snapshot was damaged."""
+
+    snapshot: SnapshotId
+    voters: Voters | None
+    kraft_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DataRecords:
     """The records of one decision, encoded: they form one batch, which is written atomically."""
 
@@ -41,6 +66,14 @@ class Append:
 
     epoch: int
     records: DataRecords
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeKraftVersion:
+    """Upgrade `kraft.version` as the leader of this epoch, which has checked that it is possible."""
+
+    epoch: int
+    kraft_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +111,39 @@ class AppendBatch:
     records: DataRecords | ControlRecords
 
 
-Entry: TypeAlias = StoreElection | AppendBatch
+@dataclass(frozen=True, slots=True)
+class AppendFetched:
+    """Write a batch of the leader, byte for byte, at the end of the log."""
+
+    batch: FetchedBatch
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateLog:
+    """Remove the records from this offset on."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshotChunk:
+    """Write bytes of a snapshot that is being fetched; position 0 begins it again."""
+
+    snapshot: SnapshotId
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSnapshot:
+    """Check the fetched snapshot and replace the log by it; `SnapshotInstalled` follows."""
+
+    snapshot: SnapshotId
+
+
+Entry: TypeAlias = (
+    StoreElection | AppendBatch | AppendFetched | TruncateLog | WriteSnapshotChunk | InstallSnapshot
+)
 
 # ------------------------------------------------------------------------------------------- reported
 
@@ -89,10 +154,11 @@ class LeaderChanged:
 
     epoch: int
     leader_id: int
+    endpoints: tuple[VoterEndpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class HighWatermark:
     """Every record below this offset is committed."""
 
-    high_watermark: int
+    offset: int

@@ -1,195 +1,276 @@
 """The Raft node: a step machine that replicates one log to a majority of voters (KIP-595).
 
-Contains elections, appends by the leader, and the high watermark.  Bytes, files and timestamps belong in the
-broker; the meaning of the records belongs in `metadata` and `controller`.
+Contains which rule handles which event, and the polling of the present role.  The rules are in rules/; the
+state that they share in quorum.py.  Bytes, files and timestamps belong in the broker; the meaning of the
+records belongs in `metadata` and `controller`.
 
-Events in, effects out (base.effects).  A vote counts only after it is persisted, and the leader's own append
-only after it is persisted; later effects queue behind both in the executor.  A quorum of one voter elects
-itself immediately, in a new epoch at every start, as in Apache Kafka; a stored vote for itself remains valid
-for its epoch.
+Events in, effects out (base.effects).  After every event the role is polled: it sends what is due and says
+when it must be polled again, so that one timer serves them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
-from barnabas.base.effects import Apply, Effect, Event, Persist, Persisted, Reply, Requested
-from barnabas.batch.control import QuorumMessage
-from barnabas.protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
+from barnabas.base.effects import Effect, Event, Fired, Received, Requested, SetTimer
+from barnabas.base.errors import ErrorCode
 from barnabas.raft.messages import (
     Append,
-    AppendBatch,
-    Committed,
-    ControlRecords,
-    DataRecords,
-    LeaderChanged,
     NotLeader,
     Resign,
+    Shutdown,
+    SnapshotInstalled,
+    SnapshotTaken,
     Start,
-    StoreElection,
+    UpgradeKraftVersion,
 )
-from barnabas.raft.progress import Progress
-from barnabas.raft.quorum_state import NOBODY, ElectionState
-from barnabas.raft.roles import Candidate, Leader, Role, Unattached
-from barnabas.raft.voters import DYNAMIC_QUORUM, Voter, Voters
+from barnabas.raft.options import QuorumOptions
+from barnabas.raft.quorum import LoadedQuorum, Quorum, RandomSource
+from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from barnabas.raft.rpc import (
+    AddVoterRequest,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    InboundResponse,
+    PeerResponse,
+    RemoveVoterRequest,
+    SupportedVersionsResponse,
+    UpdateVoterRequest,
+    VoterChangeResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.raft.rules.elections import Elections
+from barnabas.raft.rules.following import Following
+from barnabas.raft.rules.leading import Leading, LogPersisted
+from barnabas.raft.rules.reconfiguration import Reconfiguration
+from barnabas.raft.rules.serving import Serving
+from barnabas.raft.rules.version_upgrade import upgrade, upgrade_error
+from barnabas.raft.voters import Voter, Voters
 
-# The voters were set when the directory was formatted; no record in the log contains them yet.
-VOTERS_NOT_IN_LOG = -1
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedQuorum:
-    """The state that a node loads from its directory at startup."""
-
-    election: ElectionState
-    voters: Voters
-    kraft_version: int
-    voters_offset: int
-    log_end_offset: int
-    log_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class _VotePersisted:
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class _LogPersisted:
-    epoch: int
-    end_offset: int
+POLL = "poll"
+# These errors say that the sender knows another leader or epoch, which its response names.
+_LEADER_ERRORS = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 
 
 class RaftNode:
-    """One voter.  `me` is how it describes itself to the other voters."""
+    """One replica of the log, in any role."""
 
-    def __init__(self, me: Voter, loaded: LoadedQuorum) -> None:
-        self.me = me
-        self.voters = loaded.voters
-        self.kraft_version = loaded.kraft_version
-        self.end_offset = loaded.log_end_offset
-        self._voters_offset = loaded.voters_offset
-        self._stored_election = loaded.election
-        # The log may be ahead of the file: it was written by a leader of an epoch this node never voted in.
-        self.role: Role = Unattached(max(loaded.election.epoch, loaded.log_epoch))
+    def __init__(self, me: Voter, loaded: LoadedQuorum, options: QuorumOptions, random: RandomSource) -> None:
+        self.quorum = Quorum(me, loaded, options, random)
+        self._elections = Elections(self.quorum)
+        self._leading = Leading(self.quorum)
+        self._serving = Serving(self.quorum, self._leading)
+        self._following = Following(self.quorum)
+        self._reconfiguration = Reconfiguration(self.quorum, self._leading, self._serving)
+        self._is_started = False
+        self._timer_ns: int | None = None
+        # What is not in this table is a request of this node's own process.
+        self._handlers: dict[type, Callable[[Hashable, Any, int], None]] = {
+            FetchRequest: self._serving.fetch,
+            VoteRequest: self._elections.vote,
+            BeginQuorumEpochRequest: self._following.begin_epoch,
+            EndQuorumEpochRequest: self._following.end_epoch,
+            FetchSnapshotRequest: self._serving.fetch_snapshot,
+            AddVoterRequest: self._reconfiguration.request,
+            RemoveVoterRequest: self._reconfiguration.request,
+            UpdateVoterRequest: self._reconfiguration.request,
+        }
+        self._polls: dict[type[Role], Callable[[Any, int], int | None]] = {
+            Follower: self._following.poll_follower,
+            Leader: self._poll_leader,
+            Unattached: self._poll_unattached,
+            Prospective: self._elections.poll_prospective,
+            Candidate: self._poll_candidate,
+            Resigned: self._leading.poll_resigned,
+        }
+
+    # Queries
+
+    @property
+    def me(self) -> Voter:
+        return self.quorum.me
+
+    @property
+    def role(self) -> Role:
+        return self.quorum.role
+
+    @property
+    def voters(self) -> Voters:
+        return self.quorum.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self.quorum.history.kraft_version
+
+    @property
+    def end_offset(self) -> int:
+        return self.quorum.log.end_offset
 
     @property
     def epoch(self) -> int:
-        return self.role.epoch
+        return self.quorum.epoch
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the only voter."""
+        return self.quorum.voters.is_only(self.me.id, self.me.directory_id)
 
     @property
     def is_leader(self) -> bool:
-        return isinstance(self.role, Leader)
+        return isinstance(self.quorum.role, Leader)
 
     @property
     def leader_epoch(self) -> int | None:
         """The epoch that this node leads; None if it is not the leader."""
-        return self.role.epoch if isinstance(self.role, Leader) else None
+        role = self.quorum.role
+        return role.epoch if isinstance(role, Leader) else None
 
     @property
     def leader_id(self) -> int:
-        return self.me.id if self.is_leader else NOBODY
+        """The leader as far as this node knows; NOBODY if there is none."""
+        return self.quorum.leader.leader_id
 
     @property
     def high_watermark(self) -> int | None:
-        """The end of the committed log; None until this leader knows it."""
-        return self.role.progress.high_watermark if isinstance(self.role, Leader) else None
+        """The end of the committed log; a new leader does not know it."""
+        role = self.quorum.role
+        return role.progress.high_watermark if isinstance(role, Leader) else self.quorum.high_watermark
+
+    def upgrade_error(self, kraft_version: int) -> str | None:
+        """Why this node cannot upgrade the quorum to this `kraft.version`; None if it can."""
+        return upgrade_error(self.quorum, kraft_version)
+
+    # Events
 
     def step(self, event: Event, now_ns: int, /) -> Sequence[Effect]:
         """Process one event; returns the resulting effects in order."""
-        match event:
-            case Requested(_, Start()):
-                return self._start()
-            case Requested(_, Resign(epoch)):
-                return self._resign(epoch)
-            case Requested(reply_to, Append() as append):
-                if not isinstance(self.role, Leader) or append.epoch != self.role.epoch:
-                    return [Reply(reply_to, NotLeader(self.role.epoch))]
-                return [self._append(self.role, append.records, len(append.records.values))]
-            case Persisted(_VotePersisted(epoch)):
-                return self._vote_persisted(epoch)
-            case Persisted(_LogPersisted(epoch, end_offset)):
-                return self._log_persisted(epoch, end_offset)
-        return []
+        # Not `match`, and a table of handlers: this is done for every message.
+        if isinstance(event, Requested):
+            handle = self._handlers.get(type(event.message), self._local)
+            handle(event.reply_to, event.message, now_ns)
+        elif isinstance(event, Received):
+            message = event.message
+            if isinstance(message, InboundResponse):
+                self._received(event.sender, message.correlation_id, message.response, now_ns)
+        elif isinstance(event, Fired):
+            self._timer_ns = None
+        elif isinstance(event.token, LogPersisted):
+            self._leading.persisted(event.token)
+        if self._is_started:
+            self._poll(now_ns)
+        return self.quorum.take_effects()
 
-    # Elections
+    def _local(self, reply_to: Hashable, message: object, now_ns: int) -> None:
+        """Requests of this node's own process."""
+        quorum = self.quorum
+        match message:
+            case Append(epoch, records):
+                role = quorum.role
+                if isinstance(role, Leader) and role.epoch == epoch:
+                    self._leading.append(role, records)
+                else:
+                    quorum.reply(reply_to, NotLeader(role.epoch))
+            case Start():
+                self._start(now_ns)
+            case Resign(epoch):
+                self._leading.resign(epoch)
+            case Shutdown():
+                quorum.is_shutting_down = True
+            case SnapshotTaken(snapshot, log_start_offset):
+                quorum.log.snapshot = snapshot
+                quorum.log.advance_start(log_start_offset)
+                quorum.history.forget_before(snapshot.offset)
+            case SnapshotInstalled():
+                self._following.installed(message, now_ns)
+            case UpgradeKraftVersion(epoch, version):
+                upgrade(quorum, self._leading, epoch, version)
 
-    def _start(self) -> list[Effect]:
-        if not self.voters.is_only(self.me.id, self.me.directory_id):
-            return []
-        stored = self._stored_election
-        vote_pending = stored.epoch == self.role.epoch and stored.leader_id == NOBODY
-        if vote_pending and stored.voted_for(self.me.id, self.me.directory_id):
-            return self._become_candidate(stored.epoch)
-        return self._become_candidate(self.role.epoch + 1)
+    def _start(self, now_ns: int) -> None:
+        self._is_started = True
+        self.quorum.initialize(now_ns)
+        quorum = self.quorum
+        is_only = quorum.voters.is_only(quorum.me.id, quorum.me.directory_id)
+        if is_only and not isinstance(quorum.role, Candidate):
+            # Nobody else can be elected: a quorum of one voter does not wait.
+            quorum.become_candidate(now_ns)
 
-    def _become_candidate(self, epoch: int) -> list[Effect]:
-        self.role = Candidate(epoch)
-        vote = ElectionState(epoch, NOBODY, self.me.id, self.me.directory_id)
-        return [self._store_election(vote, _VotePersisted(epoch)), Apply(LeaderChanged(epoch, NOBODY))]
+    def _received(self, sender: int, correlation_id: int, response: PeerResponse | None, now_ns: int) -> None:
+        quorum = self.quorum
+        if not quorum.requests.received(sender, correlation_id):
+            # Late, duplicated, or to a request of an earlier role.
+            return
+        if response is None or isinstance(response, SupportedVersionsResponse):
+            if response is None:
+                quorum.requests.back_off(sender, now_ns)
+            self._reconfiguration.versions_received(sender, response, now_ns)
+            return
+        if response.error is not ErrorCode.NONE:
+            quorum.requests.back_off(sender, now_ns)
+        epoch_before = quorum.epoch
+        self._following.learn(response.leader, now_ns)
+        is_current = response.leader.epoch == quorum.epoch == epoch_before
+        if not is_current or response.error in _LEADER_ERRORS:
+            return
+        if isinstance(response, FetchResponse):
+            if response.error is ErrorCode.NONE:
+                self._following.fetched(response, now_ns)
+            return
+        match response:
+            case FetchSnapshotResponse():
+                self._following.fetched_snapshot(response, now_ns)
+            case VoteResponse():
+                self._elections.voted(sender, response, now_ns)
+            case BeginQuorumEpochResponse(error=ErrorCode.NONE):
+                self._leading.acknowledged(sender)
+            case EndQuorumEpochResponse(error=ErrorCode.NONE):
+                self._leading.acknowledged(sender)
+            case VoterChangeResponse():
+                self._following.voter_updated(response, now_ns)
 
-    def _store_election(self, state: ElectionState, token: _VotePersisted | None = None) -> Persist:
-        return Persist(StoreElection(state, self.voters.ids, self.kraft_version), token)
+    # Polling
 
-    def _vote_persisted(self, epoch: int) -> list[Effect]:
-        role = self.role
-        if not isinstance(role, Candidate) or role.epoch != epoch:
-            return []
-        role.granted.add(self.me.id)
-        return self._become_leader(role) if len(role.granted) >= self.voters.majority else []
+    def _poll(self, now_ns: int) -> None:
+        """Let the present role do what is due, until it does not change any more."""
+        next_ns: int | None = None
+        while next_ns is None:
+            role = self.quorum.role
+            next_ns = self._polls[type(role)](role, now_ns)
+        # A timer that is set too early only polls once more: most deadlines are postponed again and again.
+        if self._timer_ns is None or next_ns < self._timer_ns:
+            self._timer_ns = next_ns
+            self.quorum.effects.append(SetTimer(POLL, next_ns))
 
-    def _become_leader(self, candidate: Candidate) -> list[Effect]:
-        epoch = candidate.epoch
-        # The vote is spent: a later candidacy needs a new epoch.
-        self._stored_election = ElectionState(epoch, self.me.id)
-        leader = self.role = Leader(epoch, Progress(self.voters, self.end_offset))
-        messages = self._leader_change_messages(candidate)
-        return [
-            self._store_election(ElectionState(epoch, self.me.id)),
-            self._append(leader, ControlRecords(tuple(messages)), len(messages)),
-            Apply(LeaderChanged(epoch, self.me.id)),
-        ]
+    def _poll_candidate(self, role: Candidate, now_ns: int) -> int | None:
+        if self._elections.has_won(role.votes):
+            self._leading.begin(role, now_ns)
+            return None
+        return self._elections.poll_candidate(role, now_ns)
 
-    def _leader_change_messages(self, candidate: Candidate) -> list[QuorumMessage]:
-        """The leader and its votes, plus the voter set if the log lacks it or has an outdated one."""
-        voter = LeaderChangeMessage.Voter
-        messages: list[QuorumMessage] = [
-            LeaderChangeMessage(
-                version=0,
-                leader_id=self.me.id,
-                voters=[voter(voter_id=voter_id) for voter_id in self.voters.ids],
-                granting_voters=[voter(voter_id=voter_id) for voter_id in sorted(candidate.granted)],
-            )
-        ]
-        if self.kraft_version >= DYNAMIC_QUORUM:
-            changed = self.voters.get(self.me.id) != self.me
-            if changed or self._voters_offset == VOTERS_NOT_IN_LOG:
-                self.voters = self.voters.with_voter(self.me)
-                messages.append(KRaftVersionRecord(version=0, kraft_version=self.kraft_version))
-                messages.append(self.voters.to_record())
-                self._voters_offset = self.end_offset + len(messages) - 1
-        return messages
+    def _poll_unattached(self, role: Unattached, now_ns: int) -> int | None:
+        """Look for the leader; a voter stands for election if there is none in time."""
+        next_ns: int | None = None
+        if self.quorum.may_stand:
+            next_ns = self._elections.poll_unattached(role, now_ns)
+            if next_ns is None:
+                return None
+        leader_ns = self._following.find_leader(now_ns, NOBODY)
+        return leader_ns if next_ns is None else min(next_ns, leader_ns)
 
-    def _resign(self, epoch: int) -> list[Effect]:
-        """Uncommitted records stay in the log; the first record of the next leader commits them."""
-        if self.leader_epoch != epoch:
-            return []
-        self.role = Unattached(epoch)
-        return [Apply(LeaderChanged(epoch, NOBODY))]
-
-    # The log
-
-    def _append(self, leader: Leader, records: DataRecords | ControlRecords, count: int) -> Persist:
-        batch = AppendBatch(self.end_offset, leader.epoch, records)
-        self.end_offset += count
-        return Persist(batch, _LogPersisted(leader.epoch, self.end_offset))
-
-    def _log_persisted(self, epoch: int, end_offset: int) -> list[Effect]:
-        role = self.role
-        if not isinstance(role, Leader) or role.epoch != epoch:
-            return []
-        if not role.progress.advance(self.me.id, end_offset):
-            return []
-        assert role.progress.high_watermark is not None, "advance() has just set it"
-        return [Apply(Committed(role.progress.high_watermark))]
+    def _poll_leader(self, leader: Leader, now_ns: int) -> int | None:
+        change_ns = self._reconfiguration.poll(leader, now_ns)
+        next_ns = self._leading.poll_leader(leader, now_ns)
+        if next_ns is None:
+            return None
+        fetch_ns = self._serving.poll(leader, now_ns)
+        if change_ns is not None and change_ns < next_ns:
+            next_ns = change_ns
+        return next_ns if fetch_ns is None or next_ns < fetch_ns else fetch_ns

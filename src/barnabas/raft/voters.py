@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.protocol.records.control import VotersRecord
@@ -25,6 +25,19 @@ class VoterEndpoint:
     port: int
 
 
+class ReplicaKey(NamedTuple):
+    """A replica of the log: a node and its log directory.  With an empty disk it is another replica."""
+
+    id: int
+    directory_id: Uuid = ZERO_UUID
+
+    def matches(self, other: ReplicaKey) -> bool:
+        """Whether both may be the same replica: a directory id that is not known matches every one."""
+        return self.id == other.id and (
+            self.directory_id == other.directory_id or ZERO_UUID in (self.directory_id, other.directory_id)
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Voter:
     """One voter.  A static voter has no directory id: any directory of the node matches."""
@@ -34,6 +47,10 @@ class Voter:
     endpoints: tuple[VoterEndpoint, ...] = ()
     lowest_version: int = LOWEST_KRAFT_VERSION
     highest_version: int = HIGHEST_KRAFT_VERSION
+    key: ReplicaKey = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", ReplicaKey(self.id, self.directory_id))
 
     def is_same(self, node_id: int, directory_id: Uuid) -> bool:
         return self.id == node_id and self.directory_id in (ZERO_UUID, directory_id)
@@ -42,12 +59,12 @@ class Voter:
 class Voters:
     """An immutable set of voters, by id."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "ids", "majority")
 
     def __init__(self, voters: Iterable[Voter]) -> None:
-        self._by_id: Mapping[int, Voter] = MappingProxyType(
-            {voter.id: voter for voter in sorted(voters, key=lambda voter: voter.id)}
-        )
+        self._by_id = {voter.id: voter for voter in sorted(voters, key=lambda voter: voter.id)}
+        self.ids = tuple(self._by_id)
+        self.majority = len(self._by_id) // 2 + 1
 
     def __iter__(self) -> Iterator[Voter]:
         return iter(self._by_id.values())
@@ -64,14 +81,6 @@ class Voters:
     def __repr__(self) -> str:
         return f"Voters({', '.join(map(str, self.ids))})"
 
-    @property
-    def ids(self) -> tuple[int, ...]:
-        return tuple(self._by_id)
-
-    @property
-    def majority(self) -> int:
-        return len(self._by_id) // 2 + 1
-
     def get(self, node_id: int) -> Voter | None:
         return self._by_id.get(node_id)
 
@@ -86,6 +95,12 @@ class Voters:
     def with_voter(self, voter: Voter) -> Voters:
         """Returns a copy with this voter's current description."""
         return Voters({**self._by_id, voter.id: voter}.values())
+
+    def without(self, voter: ReplicaKey) -> Voters | None:
+        """Returns a copy without this voter; None if it is not one, or the last one."""
+        if len(self._by_id) == 1 or not self.has(voter.id, voter.directory_id):
+            return None
+        return Voters(each for each in self if each.id != voter.id)
 
     def to_record(self) -> VotersRecord:
         return VotersRecord(
