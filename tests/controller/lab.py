@@ -7,6 +7,7 @@ from typing import TypeVar
 from barnabas.controller.configs.policies import AlterConfigPolicy, CreateTopicPolicy
 from barnabas.controller.decision import Context
 from barnabas.controller.machine import Controller
+from barnabas.controller.quorum_view import FixedQuorum, QuorumView
 from barnabas.controller.state import ControllerOptions
 from barnabas.metadata.bootstrap import choose_levels, first_records
 from barnabas.metadata.features import metadata_version_named
@@ -37,17 +38,22 @@ class Lab:
         *,
         create_topic_policy: CreateTopicPolicy | None = None,
         alter_config_policy: AlterConfigPolicy | None = None,
+        quorum: QuorumView | None = None,
+        controller_ids: frozenset[int] = frozenset({NODE_ID}),
         **options: object,
     ) -> None:
         self.now_ns = 0
         self.end_offset = 1
         self.written: list[Message] = []
+        # Levels of kraft.version to which the quorum was to be upgraded.
+        self.upgraded: list[int] = []
         self.controller = Controller(
             ControllerOptions(
                 node_id=NODE_ID,
                 cluster_id=CLUSTER_ID,
                 static=configuration(options).settings,
-                controller_ids=frozenset({NODE_ID}),
+                quorum=FixedQuorum() if quorum is None else quorum,
+                controller_ids=controller_ids,
                 create_topic_policy=create_topic_policy,
                 alter_config_policy=alter_config_policy,
             ),
@@ -77,6 +83,8 @@ class Lab:
         version = request.schema.versions.highest if version is None else version
         context = Context(now_ns=self.now_ns, next_offset=self.end_offset, version=version)
         decision = self.controller.decide(request, context)
+        if decision.kraft_version is not None:
+            self.upgraded.append(decision.kraft_version)
         self.append(list(decision.records))
         if decision.accepted is not None:
             decision.accepted(self.end_offset - 1)

@@ -35,6 +35,8 @@ class Decision:
     reply: Message
     accepted: Callable[[int], None] | None = None
     atomic: bool = True
+    # The quorum is upgraded to this kraft.version before the records are appended.
+    kraft_version: int | None = None
 
     def __post_init__(self) -> None:
         if self.atomic and len(self.records) > MAX_RECORDS_PER_BATCH:

@@ -16,7 +16,7 @@ from barnabas.controller.activation import activation_records
 from barnabas.controller.brokers import brokers, controllers, directories, producer_ids
 from barnabas.controller.configs import configs, features, quotas
 from barnabas.controller.decision import Context, Decision
-from barnabas.controller.replication import alter_partition, elections, reassign
+from barnabas.controller.replication import alter_partition, alter_partition_reassignments, elections
 from barnabas.controller.security import acls, scram
 from barnabas.controller.state import ControllerOptions, ControllerState
 from barnabas.controller.topics import deletions, partitions, topics
@@ -53,7 +53,7 @@ _DECISIONS: dict[type[Message], Decide] = {
     AlterClientQuotasRequest: quotas.alter_quotas,
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionRequest: alter_partition.alter_partition,
-    AlterPartitionReassignmentsRequest: reassign.alter_reassignments,
+    AlterPartitionReassignmentsRequest: alter_partition_reassignments.alter_reassignments,
     AlterUserScramCredentialsRequest: scram.alter_scram_credentials,
     AssignReplicasToDirsRequest: directories.assign_replicas,
     BrokerHeartbeatRequest: brokers.heartbeat,
@@ -66,7 +66,7 @@ _DECISIONS: dict[type[Message], Decide] = {
     DeleteTopicsRequest: deletions.delete_topics,
     ElectLeadersRequest: elections.elect_leaders,
     IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
-    ListPartitionReassignmentsRequest: reassign.list_reassignments,
+    ListPartitionReassignmentsRequest: alter_partition_reassignments.list_reassignments,
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
 }
@@ -82,9 +82,6 @@ class Controller:
     def image(self) -> Image:
         """The image including all records in the log, committed or not."""
         return self.state.image
-
-    def load(self, image: Image) -> None:
-        self.state.load(image)
 
     def activate(
         self,
@@ -134,6 +131,10 @@ class Controller:
     def fence_stale(self, now_ns: int) -> list[Message]:
         """Fence one broker with an expired session; call again after applying the records, until empty."""
         return brokers.maybe_fence_stale_broker(self.state, now_ns)
+
+    def continue_shutdowns(self) -> list[Message]:
+        """Move a batch of partitions of a broker in controlled shutdown; call again until empty."""
+        return brokers.continue_shutdowns(self.state)
 
     def balance_leaders(self) -> list[Message]:
         return elections.balance_leaders(self.state)

@@ -15,6 +15,8 @@ from barnabas.config import TOPIC, Settings
 from barnabas.config.layers import Layers
 from barnabas.controller.brokers.heartbeats import Heartbeats
 from barnabas.controller.configs.policies import AlterConfigPolicy, CreateTopicPolicy
+from barnabas.controller.quorum_view import FixedQuorum, QuorumView
+from barnabas.controller.replication.partition_index import Entry, PartitionIndex
 from barnabas.controller.security.acl_index import AclIndex
 from barnabas.controller.topics.colliding_names import CollidingNames
 from barnabas.controller.topics.placement import UsableBroker
@@ -23,7 +25,7 @@ from barnabas.metadata.delta import Delta
 from barnabas.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
 from barnabas.metadata.levels import DIRECTORIES_LEVEL
-from barnabas.metadata.topics import NO_LEADER, Partition, Topic
+from barnabas.metadata.topics import Topic
 from barnabas.protocol.schema import Message
 from barnabas.runtime.random import Random
 
@@ -40,7 +42,8 @@ class ControllerOptions:
     node_id: int
     cluster_id: str
     static: Settings
-    kraft_version: int = 0
+    quorum: QuorumView = field(default_factory=FixedQuorum)
+    # The voters of the configuration, of which each must register.
     controller_ids: frozenset[int] = frozenset()
     create_topic_policy: CreateTopicPolicy | None = None
     alter_config_policy: AlterConfigPolicy | None = None
@@ -62,6 +65,8 @@ class ControllerState:
     acl_index: AclIndex = field(init=False)
     # Offsets of the registration records; a broker has caught up once it has read its own.
     registered_at: dict[int, int] = field(init=False)
+    # Built when it is first needed.
+    _built_index: PartitionIndex | None = field(init=False, default=None)
     _layers: Layers = field(init=False)
     _settings: Settings = field(init=False)
 
@@ -75,6 +80,7 @@ class ControllerState:
     def load(self, image: Image) -> None:
         """Start from this image with empty soft state."""
         self.image = image
+        self._built_index = None
         self.heartbeats.deactivate()
         self.colliding.replace(sorted(image.topic_ids))
         self.acl_index.replace(image.acls.values())
@@ -85,7 +91,7 @@ class ControllerState:
         """Returns the delta of these records, the last of which will get this offset; changes nothing."""
         delta = Delta(self.image)
         for record in records:
-            delta.apply(record)
+            delta.replay(record)
         delta.at(last_offset, epoch, timestamp_ms)
         return delta
 
@@ -98,20 +104,23 @@ class ControllerState:
     def _update_soft_state(self, delta: Delta, last_offset: int) -> None:
         for broker_id in sorted(delta.brokers):
             broker = delta.image.brokers.get(broker_id)
-            before = delta.before.brokers.get(broker_id)
             if broker is None:
                 self.heartbeats.removed(broker_id)
                 self.registered_at.pop(broker_id, None)
                 continue
-            self.heartbeats.registered(broker)
-            if before is None or before.epoch != broker.epoch:
+            if broker_id in delta.registered:
+                self.heartbeats.registered(broker)
                 self.registered_at[broker_id] = last_offset
+            else:
+                self.heartbeats.changed(broker)
         for topic_id in sorted(delta.topics):
             before_topic, topic = delta.before.topics.get(topic_id), delta.image.topics.get(topic_id)
             if before_topic is None and topic is not None:
                 self.colliding.add(topic.name)
             elif before_topic is not None and topic is None:
                 self.colliding.remove(before_topic.name)
+        if self._built_index is not None:
+            self._built_index.follow(delta)
         self.acl_index.follow(delta)
         if any(kind == ConfigResource.BROKER for kind, _ in delta.configs):
             self._load_configs()
@@ -207,22 +216,35 @@ class ControllerState:
 
     # Partitions, in a deterministic order
 
-    def partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
+    def partitions(self) -> Iterator[Entry]:
         for _, topic in sorted(self.image.topics.items()):
             for number, partition in sorted(topic.partitions.items()):
                 yield topic, number, partition
 
-    def leaderless(self) -> Iterator[tuple[Topic, int, Partition]]:
-        return (entry for entry in self.partitions() if entry[2].leader == NO_LEADER)
+    @property
+    def _index(self) -> PartitionIndex:
+        if self._built_index is None:
+            self._built_index = PartitionIndex(self.image)
+        return self._built_index
 
-    def in_isr(self, broker_id: int) -> Iterator[tuple[Topic, int, Partition]]:
-        return (entry for entry in self.partitions() if broker_id in entry[2].isr)
+    def leaderless(self) -> Iterator[Entry]:
+        return self._index.leaderless(self.image)
 
-    def in_elr(self, broker_id: int) -> Iterator[tuple[Topic, int, Partition]]:
-        return (entry for entry in self.partitions() if broker_id in entry[2].elr)
+    def imbalanced(self) -> Iterator[Entry]:
+        """The partitions that the preferred replica does not lead."""
+        return self._index.imbalanced(self.image)
+
+    def in_isr(self, broker_id: int) -> Iterator[Entry]:
+        return self._index.in_isr(self.image, broker_id)
+
+    def in_elr(self, broker_id: int) -> Iterator[Entry]:
+        return self._index.in_elr(self.image, broker_id)
+
+    def in_directory(self, directory: Uuid) -> Iterator[Entry]:
+        return self._index.in_directory(self.image, directory)
 
     def leads_any(self, broker_id: int) -> bool:
-        return any(partition.leader == broker_id for _, _, partition in self.partitions())
+        return self._index.leads_any(broker_id)
 
 
 def has_online_directory(broker: Broker, directory: Uuid) -> bool:

@@ -30,12 +30,20 @@ class ControllerStore(Protocol):
         """
         ...
 
+    def upgrade_kraft_version(self, epoch: int, kraft_version: int) -> None:
+        """Append control records with this kraft.version and the voters, as the leader of this epoch."""
+        ...
+
 
 class StoreListener(Protocol):
     """Receives the events of a store, in order."""
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
         """These batches are committed; `is_end` unless more committed batches follow immediately."""
+        ...
+
+    def loading_snapshot(self) -> None:
+        """The next committed batches are those of a snapshot, which replaces everything before it."""
         ...
 
     def won(self, epoch: int) -> None:

@@ -6,8 +6,8 @@ Publishers act on a delta by comparing `before` and `image` for the keys in its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from immutables import Map
@@ -37,11 +37,35 @@ class Delta:
         self.partitions: set[tuple[Uuid, int]] = set()
         self.topics: set[Uuid] = set()
         self.brokers: set[int] = set()
+        # Those of `brokers` that registered, for the first time or again.
+        self.registered: set[int] = set()
         self.configs: set[tuple[int, str]] = set()
         self.features: set[str] = set()
         self.quotas: set[QuotaEntity] = set()
         self.scram: set[tuple[int, str]] = set()
         self.acls: set[Uuid] = set()
+
+    @classmethod
+    def between(cls, before: Image, after: Image) -> Delta:
+        """From one image to another that was not built from it: a snapshot of a later offset."""
+        delta = cls(before)
+        delta._image = after
+        delta._changed = {field.name: getattr(after, field.name) for field in fields(Image)}
+        delta.topics = _different(before.topics, after.topics)
+        for topic_id in delta.topics:
+            old, new = before.topics.get(topic_id), after.topics.get(topic_id)
+            numbers = _different(
+                Map() if old is None else old.partitions, Map() if new is None else new.partitions
+            )
+            delta.partitions.update((topic_id, number) for number in numbers)
+        delta.brokers = _different(before.brokers, after.brokers)
+        delta.registered = delta.brokers.intersection(after.brokers)
+        delta.configs = _different(before.configs, after.configs)
+        delta.features = _different(before.features, after.features)
+        delta.quotas = _different(before.quotas, after.quotas)
+        delta.scram = _different(before.scram, after.scram)
+        delta.acls = _different(before.acls, after.acls)
+        return delta
 
     @property
     def image(self) -> Image:
@@ -54,12 +78,12 @@ class Delta:
         """The current value of an image field."""
         return self._changed[field] if field in self._changed else getattr(self.before, field)
 
-    def _set(self, **fields: Any) -> None:
-        self._changed.update(fields)
+    def _set(self, **changed: Any) -> None:
+        self._changed.update(changed)
         self._image = None
 
-    def apply(self, record: Message) -> None:
-        """Apply one record.  InconsistentRecordError leaves the delta unchanged."""
+    def replay(self, record: Message) -> None:
+        """Replay one record.  InconsistentRecordError leaves the delta unchanged."""
         handler = _HANDLERS.get(type(record))
         if handler is None:
             raise InconsistentRecordError(f"{record.schema.name} does not belong in the metadata log")
@@ -142,6 +166,7 @@ class Delta:
 
     def _register_broker(self, record: records.RegisterBrokerRecord) -> None:
         self._set_broker(Broker.of_record(record))
+        self.registered.add(record.broker_id)
 
     def _unregister_broker(self, record: records.UnregisterBrokerRecord) -> None:
         broker = self._known_broker(record.broker_id, record.broker_epoch)
@@ -254,7 +279,13 @@ class Delta:
         self._set(zk_migration_state=record.zk_migration_state)
 
     def _no_effect(self, record: Message) -> None:
-        """The record has no effect on the image; `replay` handles transactions."""
+        """The record has no effect on the image; `MetadataTransaction` handles transactions."""
+
+
+def _different(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> set[Any]:
+    """The keys whose values differ, or that only one side has."""
+    changed = {key for key, value in after.items() if before.get(key) != value}
+    return changed | {key for key in before if key not in after}
 
 
 _HANDLERS: dict[type[Message], Callable[[Delta, Any], None]] = {

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from barnabas.metadata.delta import InconsistentRecordError
+from barnabas.metadata.delta import Delta, InconsistentRecordError
 from barnabas.metadata.image import EMPTY_IMAGE, Image
+from barnabas.metadata.metadata_transaction import Replay
 from barnabas.metadata.publisher import MetadataPublisher
-from barnabas.metadata.replay import Replay
 from barnabas.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
@@ -45,10 +45,22 @@ class MetadataLoader:
         self.publish_errors = 0
         self._publishers: list[MetadataPublisher] = []
         self._replay = Replay()
+        # The batches to be published next are a snapshot, which replaces the image.
+        self._is_snapshot = False
+
+    @property
+    def loaded_image(self) -> Image:
+        """The image with everything loaded, also what is not published yet."""
+        return self._replay.delta.image
 
     def install(self, publisher: MetadataPublisher) -> None:
         """Add a publisher after the existing ones; it receives everything published from now on."""
         self._publishers.append(publisher)
+
+    def begin_snapshot(self) -> None:
+        """The next batches are those of a snapshot: what it does not contain has been removed meanwhile."""
+        self._replay = Replay()
+        self._is_snapshot = True
 
     def load(self, batches: Sequence[MetadataBatch]) -> None:
         """Apply committed batches in log order, without publishing them yet."""
@@ -69,6 +81,9 @@ class MetadataLoader:
         if self._replay.in_transaction:
             return False
         delta = self._replay.take_delta()
+        if self._is_snapshot:
+            self._is_snapshot = False
+            delta = Delta.between(self.image, delta.image)
         self.image = delta.image
         for publisher in self._publishers:
             try:

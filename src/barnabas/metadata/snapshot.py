@@ -41,7 +41,7 @@ def records_of(image: Image) -> Iterator[Message]:
     for _, topic in sorted(image.topics.items()):
         yield records.TopicRecord(name=topic.name, topic_id=topic.id)
         for number, partition in sorted(topic.partitions.items()):
-            yield partition.to_record(topic.id, number)
+            yield partition.to_record(topic.id, number, image.metadata_version)
     for (kind, resource), options in sorted(image.configs.items()):
         for name, value in sorted(options.items()):
             yield records.ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from immutables import Map
 
 from barnabas.base.ids import MIGRATING_DIR, Uuid
+from barnabas.metadata.levels import DIRECTORIES_LEVEL
 from barnabas.protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 
 NO_LEADER = -1
@@ -75,8 +76,11 @@ class Partition:
     def without_elr(self) -> Partition:
         return replace(self, elr=(), last_known_elr=()) if self.elr or self.last_known_elr else self
 
-    def to_record(self, topic_id: Uuid, partition_id: int) -> PartitionRecord:
-        """Empty optional lists are left null because they are tagged fields."""
+    def to_record(self, topic_id: Uuid, partition_id: int, level: int) -> PartitionRecord:
+        """The record at a level of metadata.version, which may be too old for directories (KIP-858).
+
+        Empty optional lists are left null because they are tagged fields.
+        """
         return PartitionRecord(
             partition_id=partition_id,
             topic_id=topic_id,
@@ -88,7 +92,7 @@ class Partition:
             leader_recovery_state=self.leader_recovery_state,
             leader_epoch=self.leader_epoch,
             partition_epoch=self.partition_epoch,
-            directories=list(self.directories),
+            directories=list(self.directories) if level >= DIRECTORIES_LEVEL else [],
             eligible_leader_replicas=list(self.elr) or None,
             last_known_elr=list(self.last_known_elr) or None,
         )

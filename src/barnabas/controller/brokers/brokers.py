@@ -8,7 +8,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.controller.brokers.heartbeats import BrokerState
 from barnabas.controller.decision import Context, Decision
-from barnabas.controller.replication.elections import leader_and_isr_updates
+from barnabas.controller.replication.elections import MAX_CHANGES_AT_ONCE, leader_and_isr_updates
 from barnabas.controller.state import RESERVED_DIRECTORIES, ControllerState
 from barnabas.metadata.cluster import Broker
 from barnabas.metadata.features import KRAFT_VERSION, METADATA_VERSION
@@ -108,7 +108,7 @@ def _checked_features(
     state: ControllerState, request: BrokerRegistrationRequest
 ) -> list[RegisterBrokerRecord.BrokerFeature]:
     """A broker must support the finalized feature levels."""
-    finalized = {**state.image.features, KRAFT_VERSION: state.options.kraft_version}
+    finalized = {**state.image.features, KRAFT_VERSION: state.options.quorum.kraft_version}
     named = {feature.name for feature in request.features}
     features = []
     for feature in request.features:
@@ -185,7 +185,7 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, context: 
         want_fence=request.want_fence,
         want_shut_down=request.want_shut_down,
         caught_up=caught_up,
-        leads=request.want_shut_down and state.leads_any(broker_id),
+        leads=lambda: state.leads_any(broker_id),
     )
     records = [] if current is following else _state_change_records(state, broker, following)
     if state.directories_supported:
@@ -197,7 +197,9 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, context: 
         leases = state.heartbeats
         leases.touch(broker_id, fenced=following.is_fenced, metadata_offset=request.current_metadata_offset)
         if following is BrokerState.CONTROLLED_SHUTDOWN:
-            leases.start_shutdown(broker_id, last_offset)
+            leases.start_shutdown(broker_id, last_offset, leads=state.leads_any(broker_id))
+        elif following is BrokerState.SHUTDOWN_NOW:
+            leases.end_session(broker_id)
 
     reply = BrokerHeartbeatResponse(
         throttle_time_ms=0,
@@ -219,8 +221,25 @@ def _state_change_records(state: ControllerState, broker: Broker, following: Bro
         records: list[Message] = []
         if not broker.in_controlled_shutdown:
             records.append(_change(broker, in_controlled_shutdown=SHUTTING_DOWN))
-        return records + leader_and_isr_updates(state, state.in_isr(broker.id), broker_to_remove=broker.id)
+        return records + _move_partitions(state, broker)
     return fence(state, broker)
+
+
+def _move_partitions(state: ControllerState, broker: Broker) -> list[Message]:
+    """The next batch of partitions that this broker leaves."""
+    return leader_and_isr_updates(
+        state, state.in_isr(broker.id), broker_to_remove=broker.id, at_most=MAX_CHANGES_AT_ONCE
+    )
+
+
+def continue_shutdowns(state: ControllerState) -> list[Message]:
+    """Move a batch of partitions of a broker in controlled shutdown; call again until nothing is returned."""
+    for _, broker in sorted(state.image.brokers.items()):
+        if broker.in_controlled_shutdown and not broker.fenced:
+            records = _move_partitions(state, broker)
+            if records:
+                return records
+    return []
 
 
 def fence(state: ControllerState, broker: Broker) -> list[Message]:
@@ -250,18 +269,24 @@ def _handle_offline_directories(state: ControllerState, broker: Broker, offline:
         return []
     records: list[Message] = []
     for directory in failed:
-        affected = [entry for entry in state.partitions() if directory in entry[2].directories]
+        affected = state.in_directory(directory)
         records += leader_and_isr_updates(state, affected, broker_to_remove=broker.id)
     online = [directory for directory in broker.directories if directory not in offline]
     return [*records, _change(broker, log_dirs=online)]
 
 
 def maybe_fence_stale_broker(state: ControllerState, now_ns: int) -> list[Message]:
-    """Fence a broker with an expired session, if any; call again after applying the records."""
+    """Fence a broker with an expired session, if any; call again after applying the records.
+
+    One with many partitions leaves them in batches before it is fenced.
+    """
     for broker_id in state.heartbeats.expired(now_ns):
         broker = state.image.brokers.get(broker_id)
         if broker is not None and not broker.fenced:
-            return fence(state, broker)
+            records = _move_partitions(state, broker)
+            if len(records) < MAX_CHANGES_AT_ONCE:
+                records.append(_change(broker, fenced=FENCE))
+            return records
     return []
 
 

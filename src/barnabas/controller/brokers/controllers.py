@@ -43,5 +43,5 @@ def register_controller(
             for feature in request.features
         ],
     )
-    reply = ControllerRegistrationResponse(throttle_time_ms=0, error_code=0, error_message=None)
+    reply = ControllerRegistrationResponse(throttle_time_ms=0, error_code=0, error_message="")
     return Decision([record], reply)

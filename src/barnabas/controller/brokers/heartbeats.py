@@ -5,13 +5,14 @@ Durable state belongs in the image.  After a controller failover every unfenced 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from barnabas.metadata.cluster import Broker
 
 NOT_SHUTTING_DOWN = -1
+UNKNOWN_OFFSET = -1
 NEVER = 2**63 - 1
 
 
@@ -35,8 +36,10 @@ class _Lease:
     epoch: int
     fenced: bool
     contact_ns: int | None = None
-    metadata_offset: int = -1
+    metadata_offset: int = UNKNOWN_OFFSET
     controlled_shutdown_offset: int = NOT_SHUTTING_DOWN
+    # Whether it still led partitions at its last heartbeat of a controlled shutdown.
+    led_partitions: bool = False
 
     @property
     def shutting_down(self) -> bool:
@@ -64,11 +67,18 @@ class Heartbeats:
         self._leases.clear()
 
     def registered(self, broker: Broker) -> None:
-        """Called when a record has registered or changed a broker."""
+        """Called when a broker has registered: for the first time, or the same process again."""
         lease = self._leases.get(broker.id)
         if lease is None or lease.epoch != broker.epoch:
             self._leases[broker.id] = _Lease(broker.epoch, broker.fenced)
-        elif lease.fenced != broker.fenced:
+        else:
+            lease.metadata_offset = UNKNOWN_OFFSET
+            self.changed(broker)
+
+    def changed(self, broker: Broker) -> None:
+        """Called when a record has changed a registration."""
+        lease = self._leases.get(broker.id)
+        if lease is not None and lease.fenced != broker.fenced:
             lease.fenced = broker.fenced
             if broker.fenced:
                 lease.controlled_shutdown_offset = NOT_SHUTTING_DOWN
@@ -82,13 +92,17 @@ class Heartbeats:
         if lease is not None and lease.epoch == broker_epoch:
             lease.contact_ns = now_ns
 
+    def silence_ns(self, broker_id: int, now_ns: int) -> int | None:
+        """How long ago a broker's last heartbeat was; None if it has sent none to this controller."""
+        lease = self._leases.get(broker_id)
+        return None if lease is None or lease.contact_ns is None else now_ns - lease.contact_ns
+
     def has_session(self, broker_id: int, broker_epoch: int, now_ns: int) -> bool:
-        """Whether the registration may still be in use.  A fenced broker serves no clients."""
+        """Whether the registration is still in use, by a fenced broker too: it may be starting."""
         lease = self._leases.get(broker_id)
         return (
             lease is not None
             and lease.epoch == broker_epoch
-            and not lease.fenced
             and lease.contact_ns is not None
             and not self._is_expired(lease.contact_ns, now_ns)
         )
@@ -114,11 +128,22 @@ class Heartbeats:
         if fenced:
             lease.controlled_shutdown_offset = NOT_SHUTTING_DOWN
 
-    def start_shutdown(self, broker_id: int, offset: int) -> None:
-        """Start a controlled shutdown: leaders move with the record at this offset.  Idempotent."""
+    def end_session(self, broker_id: int) -> None:
+        """Called when a broker may shut down: its next process need not wait for the session to expire.
+
+        Apache Kafka lets it wait.
+        """
+        self._leases[broker_id].contact_ns = None
+
+    def start_shutdown(self, broker_id: int, offset: int, *, leads: bool = False) -> None:
+        """Start or continue a controlled shutdown: leaders have moved with the records up to this offset.
+
+        It stays the same once the broker leads nothing any more, or a busy log would prevent the shutdown.
+        """
         lease = self._leases[broker_id]
-        if not lease.shutting_down:
+        if not lease.shutting_down or lease.led_partitions:
             lease.controlled_shutdown_offset = offset
+        lease.led_partitions = leads
 
     def is_shutting_down(self, broker_id: int) -> bool:
         lease = self._leases.get(broker_id)
@@ -131,13 +156,14 @@ class Heartbeats:
         want_fence: bool,
         want_shut_down: bool,
         caught_up: bool,
-        leads: bool,
+        leads: Callable[[], bool],
     ) -> tuple[BrokerState, BrokerState]:
         """Returns the current state of a broker and the state that its heartbeat leads to."""
         lease = self._leases[broker_id]
         if lease.shutting_down:
             current = BrokerState.CONTROLLED_SHUTDOWN
-            done = not leads and lease.controlled_shutdown_offset <= self._lowest_active_offset()
+            has_moved = not leads() and not lease.led_partitions
+            done = has_moved and lease.controlled_shutdown_offset <= self._lowest_active_offset()
             return current, BrokerState.SHUTDOWN_NOW if done else current
         if lease.fenced:
             current = BrokerState.FENCED
@@ -148,7 +174,7 @@ class Heartbeats:
         if want_fence:
             return current, BrokerState.SHUTDOWN_NOW if want_shut_down else BrokerState.FENCED
         if want_shut_down:
-            return current, BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+            return current, BrokerState.CONTROLLED_SHUTDOWN if leads() else BrokerState.SHUTDOWN_NOW
         return current, current
 
     def _lowest_active_offset(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.java_order import hash_map_order
@@ -22,6 +23,8 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 )
 from barnabas.protocol.records.metadata import ClearElrRecord, ConfigRecord
 from barnabas.protocol.schema import Message
+
+ResourceResponse = TypeVar("ResourceResponse", bound=Message)
 
 MAX_VALUE_LENGTH = 2**15 - 1
 
@@ -53,20 +56,11 @@ def incremental_alter_configs(
         [(resource.resource_type, resource.resource_name) for resource in request.resources]
     )
     result.alter_all(lambda resource: alter_resource(state, resource, changes[resource]))
-    response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    reply = IncrementalAlterConfigsResponse(
+    response = IncrementalAlterConfigsResponse(
         throttle_time_ms=0,
-        responses=[
-            response(
-                error_code=api_error.code,
-                error_message=api_error.message,
-                resource_type=kind,
-                resource_name=name,
-            )
-            for (kind, name), api_error in result.api_errors
-        ],
+        responses=result.responses(IncrementalAlterConfigsResponse.AlterConfigsResourceResponse),
     )
-    return Decision([] if request.validate_only else result.records, reply)
+    return Decision([] if request.validate_only else result.records, response)
 
 
 def alter_configs(state: ControllerState, request: AlterConfigsRequest, context: Context) -> Decision:
@@ -81,20 +75,10 @@ def alter_configs(state: ControllerState, request: AlterConfigsRequest, context:
         [(resource.resource_type, resource.resource_name) for resource in request.resources]
     )
     result.alter_all(lambda resource: _replace_all(state, resource, requested[resource]))
-    response = AlterConfigsResponse.ResourceResponse
-    reply = AlterConfigsResponse(
-        throttle_time_ms=0,
-        responses=[
-            response(
-                error_code=api_error.code,
-                error_message=api_error.message,
-                resource_type=kind,
-                resource_name=name,
-            )
-            for (kind, name), api_error in result.api_errors
-        ],
+    response = AlterConfigsResponse(
+        throttle_time_ms=0, responses=result.responses(AlterConfigsResponse.ResourceResponse)
     )
-    return Decision([] if request.validate_only else result.records, reply)
+    return Decision([] if request.validate_only else result.records, response)
 
 
 class _AlterResult:
@@ -108,6 +92,17 @@ class _AlterResult:
     def alter_all(self, alter: Callable[[Resource], list[Message]]) -> None:
         for resource in dict.fromkeys(self._resources):
             self.api_errors.append((resource, self._alter_one(resource, alter)))
+
+    def responses(self, make: Callable[..., ResourceResponse]) -> list[ResourceResponse]:
+        return [
+            make(
+                error_code=api_error.code,
+                error_message=api_error.message,
+                resource_type=kind,
+                resource_name=name,
+            )
+            for (kind, name), api_error in self.api_errors
+        ]
 
     def _alter_one(self, resource: Resource, alter: Callable[[Resource], list[Message]]) -> ApiError:
         kind = resource[0]

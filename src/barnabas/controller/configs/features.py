@@ -6,6 +6,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.java_order import hash_map_order
 from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision
 from barnabas.controller.state import MIN_ISR, ControllerState
+from barnabas.metadata.cluster import Controller
 from barnabas.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     FEATURES_BY_NAME,
@@ -16,7 +17,7 @@ from barnabas.metadata.features import (
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.levels import CONTROLLER_REGISTRATION_LEVEL, LEVELS_WITH_NEW_RECORDS
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from barnabas.protocol.records.metadata import ConfigRecord, FeatureLevelRecord
+from barnabas.protocol.records.metadata import ConfigRecord, FeatureLevelRecord, NoOpRecord
 from barnabas.protocol.schema import Message
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -50,7 +51,11 @@ def update_features(state: ControllerState, request: UpdateFeaturesRequest, cont
             result(feature=update.feature, error_code=0, error_message=ErrorCode.NONE.name)
             for update in request.feature_updates
         ]
-    return Decision([] if request.validate_only else records, reply)
+    if request.validate_only:
+        return Decision([], reply)
+    quorum = update.get(KRAFT_VERSION)
+    upgraded = None if quorum is None else quorum.max_version_level
+    return Decision(records, reply, kraft_version=upgraded)
 
 
 def _failed(api_error: ApiError) -> UpdateFeaturesResponse:
@@ -83,7 +88,7 @@ def _update(
     if name == METADATA_VERSION:
         api_error = _metadata_version_error(update, current)
     elif name == KRAFT_VERSION:
-        return _kraft_version_error(update, current)
+        return _kraft_version_error(state, update, current, records)
     else:
         api_error = _dependency_error(update, proposed)
     if not api_error:
@@ -95,7 +100,7 @@ def _current(state: ControllerState, name: str) -> int:
     if name == METADATA_VERSION:
         return state.image.metadata_version
     if name == KRAFT_VERSION:
-        return state.options.kraft_version
+        return state.options.quorum.kraft_version
     return state.image.features.get(name, 0)
 
 
@@ -118,15 +123,20 @@ def _metadata_version_error(update: FeatureUpdate, current: int) -> ApiError:
     return ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid {METADATA_VERSION} {level}. {reason}")
 
 
-def _kraft_version_error(update: FeatureUpdate, current: int) -> ApiError:
-    """kraft.version is stored in control records of the quorum and cannot change while nodes are running."""
-    if update.max_version_level == current:
-        return NO_ERROR
+def _kraft_version_error(
+    state: ControllerState, update: FeatureUpdate, current: int, records: list[Message]
+) -> ApiError:
+    """kraft.version is stored in control records of the quorum, which its leader appends (KIP-853)."""
+    level = update.max_version_level
     if update.upgrade_type != UPGRADE:
-        return _invalid(update, "Can't downgrade the version of this feature.")
-    return _invalid(
-        update, "This controller keeps the voters it was formatted with; format a dynamic quorum instead."
-    )
+        reason = "Can't downgrade the version of this feature."
+        return NO_ERROR if level == current else _invalid(update, reason)
+    error = state.options.quorum.upgrade_error(level)
+    if error is not None:
+        return ApiError(ErrorCode.INVALID_UPDATE_VERSION, error)
+    # The response waits for the commit of this record, and so of the control records before it.
+    records.append(NoOpRecord())
+    return NO_ERROR
 
 
 def _dependency_error(update: FeatureUpdate, proposed: dict[str, int]) -> ApiError:
@@ -151,23 +161,41 @@ def _not_supported(state: ControllerState, name: str, level: int) -> str | None:
         for _, broker in sorted(state.image.brokers.items())
     ]
     knows_controllers = state.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL
-    if knows_controllers:
-        nodes += [
-            (f"Controller {controller.id}", controller.features.get(name, NOT_SUPPORTED))
-            for _, controller in sorted(state.image.controllers.items())
-            if controller.id != node_id
-        ]
+    controllers = _other_controllers(state) if knows_controllers else []
+    nodes += [
+        (f"Controller {controller.id}", controller.features.get(name, NOT_SUPPORTED))
+        for controller in controllers
+    ]
     for node, (lowest, highest) in nodes:
         if not lowest <= level <= highest:
+            hint = _removal_hint(state, controllers, node)
             if highest == 0:
-                return f"{node} does not support this feature."
+                return f"{node} does not support this feature.{hint}"
             span = str(lowest) if lowest == highest else f"{lowest}-{highest}"
-            return f"{node} only supports versions {span}"
+            return f"{node} only supports versions {span}{'.' if hint else ''}{hint}"
     if knows_controllers:
         known = {node_id, *state.image.controllers}
         for controller_id in sorted(state.options.controller_ids - known):
-            return f"controller {controller_id} has not registered, and may not support this feature"
+            if not state.options.quorum.has_left(controller_id):
+                return f"controller {controller_id} has not registered, and may not support this feature"
     return None
+
+
+def _other_controllers(state: ControllerState) -> list[Controller]:
+    """The registered controllers that take part: a registration outlives its controller (KAFKA-20395)."""
+    return [
+        controller
+        for _, controller in sorted(state.image.controllers.items())
+        if controller.id != state.options.node_id and not state.options.quorum.has_left(controller.id)
+    ]
+
+
+def _removal_hint(state: ControllerState, controllers: list[Controller], node: str) -> str:
+    """How to continue without a controller that will not come back."""
+    for controller in controllers:
+        if node == f"Controller {controller.id}" and state.options.quorum.is_silent(controller.id):
+            return " It does not fetch the metadata log; if it is gone for good, remove it from the voters."
+    return ""
 
 
 def _elr_safety_records(state: ControllerState) -> list[Message]:

@@ -24,10 +24,12 @@ from barnabas.protocol.schema import Message
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = frozenset((USER, CLIENT_ID, IP))
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
+# Java compares the value, a double, with Long.MAX_VALUE as a double.
+LARGEST_LONG = 2**63
 # Keys with the maximum of their type and its name; None if a fractional value is allowed.
 USER_AND_CLIENT_KEYS: Mapping[str, tuple[int, str] | None] = {
-    "producer_byte_rate": (2**63 - 1, "a LONG"),
-    "consumer_byte_rate": (2**63 - 1, "a LONG"),
+    "producer_byte_rate": (LARGEST_LONG, "a LONG"),
+    "consumer_byte_rate": (LARGEST_LONG, "a LONG"),
     "request_percentage": None,
     "controller_mutation_rate": None,
 }

@@ -21,6 +21,8 @@ Result = AlterPartitionResponse.PartitionData
 
 def alter_partition(state: ControllerState, request: AlterPartitionRequest, context: Context) -> Decision:
     """Each partition is altered or rejected individually."""
+    if not request.topics:
+        return Decision([], AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=[]))
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[Message] = []
     topics = []

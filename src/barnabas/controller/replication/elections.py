@@ -19,6 +19,9 @@ from barnabas.protocol.schema import Message
 
 # The maximum number of elections per round of a periodic task; the remaining ones wait for the next round.
 MAX_ELECTIONS_PER_ROUND = 1_000
+# Partitions that one decision changes when a broker is fenced or stops; the next decision continues.  So a
+# broker with thousands of partitions does not hold up heartbeats and requests of the others.
+MAX_CHANGES_AT_ONCE = 200
 NO_BROKER = -1
 _KINDS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
@@ -30,19 +33,34 @@ def leader_and_isr_updates(
     broker_to_remove: int = NO_BROKER,
     broker_to_add: int = NO_BROKER,
     broker_with_unclean_shutdown: int = NO_BROKER,
+    at_most: int | None = None,
 ) -> list[Message]:
-    """The records of these partitions after a broker is removed, added, or had an unclean shutdown."""
+    """The records of these partitions after a broker is removed, added, or had an unclean shutdown.
+
+    With `at_most` records, the others are left out.
+    """
+
+    # There may be many thousands of partitions, of few brokers and topics.
+    acceptable: dict[int, bool] = {}
+    options: dict[str, tuple[Election, int]] = {}
 
     def is_acceptable_leader(replica: int) -> bool:
-        if replica in (broker_to_remove, broker_with_unclean_shutdown):
-            return False
-        return replica == broker_to_add or state.is_active(replica)
+        is_acceptable = acceptable.get(replica)
+        if is_acceptable is None:
+            is_removed = replica in (broker_to_remove, broker_with_unclean_shutdown)
+            is_acceptable = not is_removed and (replica == broker_to_add or state.is_active(replica))
+            acceptable[replica] = is_acceptable
+        return is_acceptable
 
     records: list[Message] = []
     for topic, number, partition in partitions:
-        change = PartitionChange(state, topic, number, partition, is_acceptable_leader=is_acceptable_leader)
-        if state.allows_unclean_election(topic.name):
-            change.election = Election.UNCLEAN
+        known = options.get(topic.name)
+        if known is None:
+            is_unclean = state.allows_unclean_election(topic.name)
+            known = Election.UNCLEAN if is_unclean else Election.ONLINE, state.min_isr(topic)
+            options[topic.name] = known
+        change = PartitionChange(state, topic, number, partition, known[0], is_acceptable_leader)
+        change.min_isr = known[1]
         if broker_with_unclean_shutdown != NO_BROKER:
             change.unclean_shutdown = broker_with_unclean_shutdown
         change.isr = [
@@ -53,6 +71,8 @@ def leader_and_isr_updates(
         record = change.build()
         if record is not None:
             records.append(record)
+            if len(records) == at_most:
+                break
     return records
 
 
@@ -121,10 +141,9 @@ def elect(
 
 def balance_leaders(state: ControllerState) -> list[Message]:
     """Move leadership back to the preferred replicas (auto.leader.rebalance.enable)."""
-    unbalanced = (entry for entry in state.partitions() if entry[2].leader != entry[2].replicas[0])
     changes = (
         PartitionChange(state, topic, number, partition, Election.PREFERRED).build()
-        for topic, number, partition in unbalanced
+        for topic, number, partition in state.imbalanced()
     )
     return list(islice((change for change in changes if change is not None), MAX_ELECTIONS_PER_ROUND))
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from barnabas.base.ids import UNASSIGNED_DIR, Uuid
+from barnabas.base.ids import Uuid
+from barnabas.base.java_order import order_by_hash
 from barnabas.controller.replication.reassignment import completed
 from barnabas.controller.state import ControllerState
 from barnabas.metadata.levels import DIRECTORIES_LEVEL, ISR_SHRINK_KEEPS_EPOCH_LEVEL
@@ -43,15 +44,17 @@ class PartitionChange:
     election: Election = Election.ONLINE
     is_acceptable_leader: Callable[[int], bool] | None = None
     unclean_shutdown: int | None = None
+    # That of the topic, if the caller has looked it up.
+    min_isr: int | None = None
     isr: list[int] = field(init=False)
     replicas: list[int] = field(init=False)
     removing: list[int] = field(init=False)
     adding: list[int] = field(init=False)
     elr: list[int] = field(init=False)
     recovery_state: int = field(init=False)
+    # Replicas that are in another directory from now on.
     directories: dict[int, Uuid] = field(init=False)
     elr_enabled: bool = field(init=False)
-    _known_directories: dict[int, Uuid] = field(init=False)
 
     def __post_init__(self) -> None:
         current = self.partition
@@ -61,8 +64,7 @@ class PartitionChange:
         self.adding = list(current.adding_replicas)
         self.elr = list(current.elr)
         self.recovery_state = current.leader_recovery_state
-        self._known_directories = dict(zip(current.replicas, current.directories, strict=True))
-        self.directories = dict(self._known_directories)
+        self.directories = {}
         self.elr_enabled = self.state.elr_enabled
 
     def build(self) -> PartitionChangeRecord | None:
@@ -91,10 +93,10 @@ class PartitionChange:
 
     def _is_acceptable(self, replica: int) -> bool:
         is_acceptable_leader = self.is_acceptable_leader or self.state.is_active
-        if not is_acceptable_leader(replica):
-            return False
-        directory = self._known_directories.get(replica, UNASSIGNED_DIR)
-        return self.state.has_online_directory(replica, directory)
+        partition = self.partition
+        if replica not in partition.replicas or not is_acceptable_leader(replica):
+            return False  # A replica that this change adds has no records yet.
+        return self.state.has_online_directory(replica, partition.directory_of(replica))
 
     def _is_valid_leader(self, replica: int) -> bool:
         member = replica in self.isr or (not self.isr and replica in self.elr)
@@ -138,14 +140,21 @@ class PartitionChange:
     # Eligible leader replicas (KIP-966)
 
     def _update_elr(self) -> None:
-        """A replica that leaves an ISR below min.insync.replicas stays eligible, unless it crashed."""
+        """A replica that leaves an ISR below min.insync.replicas stays eligible, unless it crashed.
+
+        In the order of Apache Kafka's set.
+        """
         if not self.elr_enabled:
             return
-        if len(self.isr) >= self.state.min_isr(self.topic):
+        min_isr = self.state.min_isr(self.topic) if self.min_isr is None else self.min_isr
+        if len(self.isr) >= min_isr:
             self.elr = []
             return
-        candidates = {*self.elr, *self.partition.isr} - set(self.isr)
-        self.elr = sorted(candidates - {self.unclean_shutdown})
+        candidates = {*self.elr, *self.partition.isr} - set(self.isr) - {self.unclean_shutdown}
+        # A removed replica deletes its log: Apache Kafka 4.1 keeps it eligible, and would elect it without
+        # records if it were added again.
+        assigned = candidates & set(self.partition.replicas) & set(self.replicas)
+        self.elr = order_by_hash(sorted(assigned), int)
 
     def _set_elr(self, record: PartitionChangeRecord) -> None:
         if record.isr is not None or not self.elr_enabled:
@@ -174,15 +183,16 @@ class PartitionChange:
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:
         current = self.partition
-        if self.replicas:
+        has_other_replicas = tuple(self.replicas) != current.replicas
+        if self.replicas and (has_other_replicas or self.directories):
             if self.state.image.metadata_version >= DIRECTORIES_LEVEL:
+                known = dict(zip(current.replicas, current.directories, strict=True)) | self.directories
                 directories = [
-                    self.directories.get(replica) or self.state.default_directory(replica)
-                    for replica in self.replicas
+                    known.get(replica) or self.state.default_directory(replica) for replica in self.replicas
                 ]
                 if tuple(directories) != current.directories:
                     record.directories = directories
-            if tuple(self.replicas) != current.replicas:
+            if has_other_replicas:
                 record.replicas = self.replicas
         if tuple(self.removing) != current.removing_replicas:
             record.removing_replicas = self.removing

@@ -78,8 +78,10 @@ def _new_records(state: ControllerState, requested: CreatePartitionsTopic) -> li
         # Checked before placement because the count is untrusted input.
         raise too_large()
     partitions = _partitions(state, requested, present, len(topic.partitions[0].replicas))
+    level = state.image.metadata_version
     return [
-        partition.to_record(topic.id, number) for number, partition in enumerate(partitions, start=present)
+        partition.to_record(topic.id, number, level)
+        for number, partition in enumerate(partitions, start=present)
     ]
 
 

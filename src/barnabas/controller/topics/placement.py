@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.hashing import java_string_hash
+from barnabas.base.java_order import order_by_hash
 from barnabas.runtime.random import Random
 
 T = TypeVar("T")
@@ -79,8 +81,8 @@ class _Rack:
     """The brokers of one rack."""
 
     def __init__(self, brokers: list[UsableBroker], random: Random) -> None:
-        self.unfenced = _BrokerList([broker.id for broker in brokers if not broker.fenced], random)
         self._fenced = _BrokerList([broker.id for broker in brokers if broker.fenced], random)
+        self.unfenced = _BrokerList([broker.id for broker in brokers if not broker.fenced], random)
 
     def next(self, round_: int) -> int | None:
         broker = self.unfenced.next(round_)
@@ -101,16 +103,20 @@ class _RackList:
         self.total = sum(map(len, by_rack.values()))
         self.unfenced = sum(not broker.fenced for rack in by_rack.values() for broker in rack)
         self._random = random
+        # Random numbers are drawn in the order of Apache Kafka's map of racks.
+        in_map_order = order_by_hash(by_rack, lambda name: java_string_hash(name or ""))
+        racks = {name: _Rack(by_rack[name], random) for name in in_map_order}
+        self._racks_by_hash = list(racks.values())
         # Brokers without a rack form a rack of their own, which comes first.
         names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
-        self._racks = [_Rack(by_rack[name], random) for name in names]
+        self._racks = [racks[name] for name in names]
         self._offset = random.integer(0, len(names) - 1) if names else 0
         self._round = 0
 
     def place(self, replication_factor: int) -> list[int]:
         if self._round == self.unfenced and self.unfenced > 1:
             _shuffle(self._racks, self._random)
-            for rack in self._racks:
+            for rack in self._racks_by_hash:
                 rack.shuffle(self._random)
             self._round = 0
         self._offset %= len(self._racks)

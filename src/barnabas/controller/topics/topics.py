@@ -85,7 +85,10 @@ def _create(
     topic_id = random_uuid(state.random)
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += config_records
-    records += [partition.to_record(topic_id, number) for number, partition in sorted(partitions.items())]
+    level = state.image.metadata_version
+    records += [
+        partition.to_record(topic_id, number, level) for number, partition in sorted(partitions.items())
+    ]
     result = Result(name=topic.name, topic_id=topic_id, error_code=0, error_message=None)
     result.num_partitions = len(partitions)
     result.replication_factor = len(partitions[0].replicas)

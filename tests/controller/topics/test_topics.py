@@ -1,39 +1,20 @@
-"""What the request table does not cover: limits, policies, disabled deletion."""
+"""Topics: limits, deletion and new partitions, as far as the request table does not cover them."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
-from barnabas.controller.configs.policies import NewTopic
+from barnabas.metadata.snapshot import record_version, records_of
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from barnabas.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from barnabas.protocol.record_frame import write_metadata_record
 from barnabas.protocol.records.metadata import PartitionRecord, TopicRecord
 from barnabas.protocol.schema import Message
 from barnabas.testing.simulation.metadata_node import creation
 from tests.controller.lab import Lab
-
-SET, DELETE, APPEND, SUBTRACT = range(4)
-
-
-def _alter(*changes: tuple[str, int, str | None]) -> IncrementalAlterConfigsRequest:
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=2,
-        resource_name="t",
-        configs=[
-            IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=op, value=value)
-            for name, op, value in changes
-        ],
-    )
-    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
 def test_too_many_partitions_are_rejected_before_placement() -> None:
@@ -118,59 +99,6 @@ def test_name_and_id_of_the_same_topic_are_rejected() -> None:
     assert "a" in lab.image.topic_ids
 
 
-def test_policies_can_reject_requests() -> None:
-    # KIP-108, KIP-133
-    created: list[NewTopic] = []
-
-    def on_create(topic: NewTopic) -> None:
-        created.append(topic)
-        if topic.partitions == 13:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, "not thirteen")
-
-    def on_alter(kind: int, name: str, altered: Mapping[str, str | None]) -> None:
-        if altered.get("retention.ms") == "1":
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{name} must stay")
-
-    lab = Lab(create_topic_policy=on_create, alter_config_policy=on_alter)
-    lab.join()
-    refused = lab.send(creation("t", partitions=13), CreateTopicsResponse).topics[0]
-    assert (refused.error_code, refused.error_message) == (ErrorCode.POLICY_VIOLATION, "not thirteen")
-    assert lab.send(creation("t", partitions=12), CreateTopicsResponse).topics[0].error_code == 0
-    assert created[-1] == NewTopic("t", 12, 1, None, {})
-    reply = lab.send(_alter(("retention.ms", SET, "1")), IncrementalAlterConfigsResponse)
-    assert reply.responses[0].error_message == "t must stay"
-
-
-@pytest.mark.trap
-def test_incremental_changes_set_delete_append_and_subtract() -> None:
-    """Trap 16: IncrementalAlterConfigs with SET, DELETE, APPEND, SUBTRACT."""
-    lab = Lab()
-    lab.join()
-    lab.send(creation("t"), CreateTopicsResponse)
-
-    def options() -> dict[str, str]:
-        return dict(lab.image.configs_of(2, "t"))
-
-    lab.send(_alter(("retention.ms", SET, "7"), ("cleanup.policy", APPEND, "compact")), Message)
-    assert options() == {"retention.ms": "7", "cleanup.policy": "delete,compact"}
-    lab.send(_alter(("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete")), Message)
-    assert options() == {"cleanup.policy": "compact"}
-    lab.send(_alter(("cleanup.policy", APPEND, "compact,delete")), Message)
-    assert options() == {"cleanup.policy": "compact,delete"}
-    lab.send(_alter(("cleanup.policy", DELETE, None)), Message)
-    assert options() == {}
-
-
-def test_config_values_have_a_maximum_length() -> None:
-    lab = Lab()
-    lab.join()
-    lab.send(creation("t"), CreateTopicsResponse)
-    reply = lab.send(_alter(("retention.ms", SET, "9" * 40_000)), IncrementalAlterConfigsResponse)
-    assert reply.responses[0].error_message == (
-        "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
-    )
-
-
 @pytest.mark.trap
 def test_create_partitions_returns_a_result_for_each_topic() -> None:
     """Trap 19: CreatePartitions result not empty."""
@@ -187,3 +115,35 @@ def test_create_partitions_returns_a_result_for_each_topic() -> None:
         "dup": ErrorCode.INVALID_REQUEST,
     }
     assert len(lab.image.topics[lab.image.topic_ids["t"]].partitions) == 3
+
+
+def test_a_topic_that_is_named_twice_does_not_keep_the_others_from_being_deleted() -> None:
+    lab = Lab()
+    lab.join()
+    for name in ("a", "b", "c"):
+        lab.send(creation(name), CreateTopicsResponse)
+    names = ["a", "a", "b", "nope", "c"]
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names]
+    request = DeleteTopicsRequest(topics=topics, timeout_ms=1000)
+    results = lab.send(request, DeleteTopicsResponse, 6).responses
+    codes = {result.name: result.error_code for result in results}
+    assert codes == {
+        "a": ErrorCode.INVALID_REQUEST,
+        "b": 0,
+        "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "c": 0,
+    }
+    assert set(lab.image.topic_ids) == {"a"}
+
+
+@pytest.mark.parametrize("release", ["3.3", "3.6", "3.7", "4.1"])
+def test_partitions_can_be_written_at_every_level(release: str) -> None:
+    """Below 3.7 a record has no directories (KIP-858): no topic could be created there, nor a snapshot."""
+    lab = Lab(release)
+    lab.join()
+    lab.send(creation("t"), CreateTopicsResponse)
+    growth = CreatePartitionsRequest.Topic(name="t", count=2, assignments=None)
+    lab.send(CreatePartitionsRequest(topics=[growth], timeout_ms=1, validate_only=False), Message)
+    level = lab.image.metadata_version
+    for record in [*lab.written, *records_of(lab.image)]:
+        write_metadata_record(record, record_version(record, level))

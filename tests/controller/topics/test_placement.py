@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,3 +74,37 @@ def test_impossible_placements_are_rejected(brokers: list[UsableBroker], factor:
         place(brokers, 1, factor, SeededRandom(1))
     assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
     assert refused.value.message == message
+
+
+RECORDED = json.loads((Path(__file__).parents[2] / "data/vectors/placement.json").read_text())
+MULTIPLIER, INCREMENT = 2862933555777941757, 3037000493
+
+
+class _JavaRandom(SeededRandom):
+    """The numbers of the `java.util.Random` that the recording used: a generator of its own, 31 bits each."""
+
+    def __init__(self, state: int) -> None:
+        super().__init__(0)
+        self._state = state
+
+    def integer(self, low: int, high: int) -> int:
+        bound = high - low + 1
+        number = self._next()
+        if bound & (bound - 1) == 0:
+            return low + (bound * number >> 31)
+        while number - number % bound + bound - 1 >= 1 << 31:
+            number = self._next()
+        return low + number % bound
+
+    def _next(self) -> int:
+        self._state = (self._state * MULTIPLIER + INCREMENT) % (1 << 64)
+        return self._state >> 33
+
+
+@pytest.mark.parametrize("vector", RECORDED, ids=range(len(RECORDED)))
+def test_placements_are_those_of_apache_kafka(vector: dict[str, Any]) -> None:
+    """Recorded from StripedReplicaPlacer of Apache Kafka 4.1.0, with and without racks and fenced brokers."""
+    brokers = [UsableBroker(broker_id, rack, fenced) for broker_id, rack, fenced in vector["brokers"]]
+    expected = vector["placed"]
+    random = _JavaRandom(vector["seed"])
+    assert place(brokers, len(expected), vector["replication_factor"], random) == expected

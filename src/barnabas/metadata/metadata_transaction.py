@@ -70,7 +70,7 @@ class Replay:
     def take(self, records: Iterable[Message], last_offset: int, epoch: int, timestamp_ms: int) -> None:
         """Process one batch; a control batch has no records."""
         for record in self._transaction.take(records):
-            self.delta.apply(record)
+            self.delta.replay(record)
         self.delta.at(last_offset, epoch, timestamp_ms)
 
     def take_delta(self) -> Delta:

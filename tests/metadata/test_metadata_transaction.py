@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.metadata.delta import InconsistentRecordError
-from barnabas.metadata.replay import Replay
+from barnabas.metadata.metadata_transaction import Replay
 from barnabas.protocol.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
