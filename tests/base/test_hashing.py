@@ -35,3 +35,9 @@ def test_groups_are_kept_where_apache_kafka_keeps_them(vectors: Path) -> None:
 def test_the_smallest_int_has_no_absolute_value() -> None:
     assert java_string_hash("polygenelubricants") == -(2**31)
     assert partition_for_group("polygenelubricants", 50) == 0
+
+
+def test_a_hash_is_of_utf16_code_units() -> None:
+    assert java_string_hash("ä") == 0xE4
+    assert java_string_hash("aä") == 31 * ord("a") + 0xE4
+    assert java_string_hash("\U0001f600") == 31 * 0xD83D + 0xDE00

@@ -57,3 +57,11 @@ def test_a_fresh_id_is_random_unreserved_and_never_looks_like_a_flag() -> None:
     assert not drawn & {ZERO_UUID, METADATA_TOPIC_ID}
     assert not any(str(uuid).startswith("-") for uuid in drawn)
     assert all(uuid[6] >> 4 == 4 for uuid in drawn)
+
+
+@pytest.mark.parametrize(
+    ("first_word", "expected"),
+    [("7fffffff", 2**31 - 1), ("80000000", -(2**31)), ("80000001", 1 - 2**31), ("ffffffff", -1)],
+)
+def test_the_hash_is_a_signed_number_of_32_bits(first_word: str, expected: int) -> None:
+    assert Uuid(bytes.fromhex(first_word) + bytes(12)).java_hash() == expected

@@ -126,6 +126,14 @@ def test_zstd_needs_produce_version_7() -> None:
     assert check(batch, version=7).max_timestamp == START + 1
 
 
+def test_an_unknown_codec_has_one_code_in_every_version() -> None:
+    """The check for zstd looked at the codec first, and versions below 7 got CORRUPT_MESSAGE."""
+    batch = bytes(sealed(with_field(21, ">h", 7)))
+    assert {refusal(batch, version=version).code for version in (3, 6, 7, 9)} == {
+        ErrorCode.UNKNOWN_SERVER_ERROR
+    }
+
+
 def test_a_batch_larger_than_the_topic_allows() -> None:
     batch = build(numbered(100))
     assert check(batch, max_message_bytes=len(batch)).max_timestamp == START + 99

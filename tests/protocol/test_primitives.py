@@ -130,3 +130,11 @@ def test_the_error_names_field_and_position() -> None:
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.INVALID_REQUEST
     assert str(error) == "INVALID_REQUEST: too short (field topics.name, byte 12)"
+
+
+def test_the_largest_length_is_javas_largest_int() -> None:
+    largest = encode_unsigned_varint(2**31 - 1)
+    assert continue_length(largest, 1, largest[0]) == (2**31 - 1, len(largest))
+    beyond = encode_unsigned_varint(2**31)
+    with pytest.raises(ProtocolError, match="the length 2147483648 is not possible"):
+        continue_length(beyond, 1, beyond[0])

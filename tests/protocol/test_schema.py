@@ -153,6 +153,44 @@ def test_a_value_that_cannot_be_encoded_is_rejected_with_its_field(
     assert caught.value.field == path
 
 
+class Tagged(Message, versions=(0, 0), flexible=0):
+    """Two fields that are written only if they are set."""
+
+    name: string
+    first: string = field("0+", tag=0, default="")
+    second: string = field("0+", tag=1, default="")
+    last: int32 = field("0+", tag=2, default=0)
+
+
+@pytest.mark.parametrize("path", ["first", "second", "last"])
+def test_a_tagged_value_that_cannot_be_encoded_is_rejected_with_its_field(path: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        Tagged(name="a", **{path: 1.5}).encode(0)  # type: ignore[arg-type]
+    assert caught.value.field == path
+
+
+@pytest.mark.parametrize("path", ["first", "second"])
+def test_a_damaged_tagged_value_is_rejected_with_its_field(path: str) -> None:
+    """Its text is longer than the field that contains it."""
+    data = bytearray(Tagged(name="a", first="one", second="two").encode(0))
+    at = data.index(b"one" if path == "first" else b"two")
+    data[at - 1] += 100
+    with pytest.raises(ProtocolError) as caught:
+        Tagged.decode(bytes(data), 0)
+    assert caught.value.field == path
+    assert caught.value.position in (at - 1, at)
+
+
+@pytest.mark.parametrize(
+    ("size", "path"), [(0, "name"), (2, "parts"), (8, "parts"), (9, "parts.text"), (13, "limit..extra")]
+)
+def test_a_message_that_is_cut_off_is_rejected_with_the_field_it_lacks(size: int, path: str) -> None:
+    data = Small(name="a", parts=[Small.Part(number=1, text="x")], limit=1, extra="some").encode(3)
+    with pytest.raises(ProtocolError) as caught:
+        Small.decode(data[:size], 3)
+    assert caught.value.field == path
+
+
 def test_a_bad_annotation_is_rejected() -> None:
     class Odd(Message, versions=(0, 0)):
         values: dict[str, int]  # not a protocol type

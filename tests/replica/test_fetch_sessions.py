@@ -181,6 +181,17 @@ def test_a_divergence_is_always_included() -> None:
     assert named(cache.filter(session, 1, [(key, data)])) == [0]
 
 
+def test_a_preferred_replica_is_always_included() -> None:
+    """KIP-392: the client must read elsewhere, although the leader has nothing new for it."""
+    cache, _ = sessions()
+    session = begun(cache, {0: 0})
+    for epoch, replica, expected in ((1, -1, []), (2, 3, [0]), (3, 0, [0]), (4, -1, [])):
+        cache.begin(request(session_id=session.id, epoch=epoch), 12)
+        key, data = answer(0)
+        data.preferred_read_replica = replica
+        assert named(cache.filter(session, epoch, [(key, data)])) == expected
+
+
 def test_partitions_that_returned_records_move_to_the_end() -> None:
     cache, _ = sessions()
     session = begun(cache, {0: 0, 1: 0, 2: 0})

@@ -150,6 +150,7 @@ def test_min_insync_replicas_above_the_number_of_replicas_means_all() -> None:
     log.end_offset = 3
     partition.check_acks(-1)
     assert partition.advance(0)
+    assert partition.acknowledged(3) is ErrorCode.NONE
 
 
 def test_acknowledged_when_the_isr_has_the_records() -> None:
@@ -314,6 +315,43 @@ def test_other_rejections_wait_for_metadata_or_are_retried() -> None:
     assert not partition.refused(proposal, ErrorCode.NOT_CONTROLLER)
     assert not partition.agreed(proposal, frozenset({1}), 4, 12, 0)
     assert partition.isr == {1, 2, 3}
+
+
+def test_the_delta_of_a_known_state_does_not_withdraw_a_proposal_under_way() -> None:
+    """A response to AlterPartition comes before the delta of the same change.  The next proposal may be with
+    the controller by then: its replica counts, or it would be in the ISR without what is committed."""
+    partition, log = leading(isr=(1, 2), partition_epoch=10)
+    log.end_offset = 5
+    fetch(partition, 3, 5)
+    assert partition.proposal is not None
+    assert partition.agreed(partition.proposal, frozenset((1, 2, 3)), 4, 11, 0) is False
+    partition.propose_leaving(2 * LAG)  # 2 has not fetched
+    leaving = partition.proposal
+    assert leaving is not None
+    partition.agreed(leaving, frozenset((1, 3)), 4, 12, 2 * LAG)
+    fetch(partition, 2, 5, now=2 * LAG)  # and wants to come back
+    joining = partition.proposal
+    assert joining is not None
+    assert partition.maximal_isr == {1, 2, 3}
+
+    partition.lead(state(isr=(1, 3), partition_epoch=12), log, 2 * LAG)
+
+    assert partition.proposal is joining
+    assert partition.maximal_isr == {1, 2, 3}
+    log.end_offset = 8
+    fetch(partition, 3, 8, now=2 * LAG)
+    later = 5 * LAG  # 2 does not count because it has been caught up lately
+    partition.advance(later)
+    assert log.high_watermark == 5
+    partition.agreed(joining, frozenset((1, 2, 3)), 4, 13, later)
+    assert partition.isr == {1, 2, 3}
+
+
+def test_the_delta_of_a_known_state_brings_its_replicas() -> None:
+    partition, log = leading(isr=(1, 2), partition_epoch=10)
+    partition.lead(state(replicas=(1, 2), isr=(1, 2), partition_epoch=10), log, 0)
+    assert partition.replicas == (1, 2)
+    assert set(partition.followers) == {2}
 
 
 def test_a_response_of_another_epoch_is_ignored() -> None:

@@ -137,6 +137,10 @@ def test_removed_acls_have_no_effect() -> None:
 def test_authorization_by_resource_type(rules: list[AccessControlEntryRecord], is_allowed: bool) -> None:
     # KIP-679: a producer may be idempotent if it may write to some topic.
     assert rules_with(*rules).authorize_any(BOB, WRITE, TOPIC) is is_allowed
+    # ACLs of other operations, principals and hosts change nothing, wherever they are.
+    others = [rule("t", READ), rule("t", READ, DENY), rule("t", WRITE, host="10.9.9.9")]
+    assert rules_with(*others, *rules).authorize_any(BOB, WRITE, TOPIC) is is_allowed
+    assert rules_with(*rules, *others).authorize_any(BOB, WRITE, TOPIC) is is_allowed
     assert rules_with(*rules).authorize_any(Requester("User:root", "::1"), WRITE, TOPIC)
     assert rules_with(*rules, default=True).authorize_any(BOB, WRITE, GROUP)
 

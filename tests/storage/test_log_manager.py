@@ -24,6 +24,7 @@ from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
+from barnabas.storage.log_truncation import truncate_log
 from barnabas.storage.refused import StorageRefused
 from tests.storage.logs import T0, HandClock
 from tests.storage.worlds import COMPACTED, contents, manager_of, put
@@ -245,18 +246,18 @@ def failing_world() -> tuple[SimulatedDisk, LogManager, list[object]]:
     manager = manager_of(disk, "/x", "/y", options=replace(COMPACTED, segment_index_bytes=240))
     for partition in (A0, A1):
         put(manager.get_or_create(partition, is_new=True), (b"k", b"1"))
-    told: list[object] = []
-    manager.on_offline(lambda *what: told.append(what))
-    return disk, manager, told
+    reported: list[object] = []
+    manager.on_offline(lambda *what: reported.append(what))
+    return disk, manager, reported
 
 
 def test_a_failed_directory_takes_its_partitions_offline_not_the_broker() -> None:
     # M-E5
-    disk, manager, told = failing_world()
+    disk, manager, reported = failing_world()
     disk.fail(1, errno.EIO, kinds={Kind.WRITE, Kind.CREATE}, path="/x/*", times=99)
     manager.checkpoint_recovery_points("/x")
     reason = "/x: the device reports an input/output error; check it and restart"
-    assert told == [("/x", reason, [A0])]
+    assert reported == [("/x", reason, [A0])]
     assert list(manager.logs) == [A1]
     assert contents(manager.logs[A1]) == [(0, b"k", b"1")]
     with pytest.raises(KafkaError, match=r"may be in a directory that is offline: /x") as refusal:
@@ -272,10 +273,10 @@ def test_a_failed_directory_takes_its_partitions_offline_not_the_broker() -> Non
 
 def test_a_directory_that_cannot_take_a_new_log_fails_and_the_next_takes_it() -> None:
     # M-E5
-    disk, manager, told = failing_world()
+    disk, manager, reported = failing_world()
     disk.fail(1, errno.EROFS, kinds={Kind.MAKE_FOLDER}, path="/x/*", times=99)
     assert manager.get_or_create(B0, is_new=True).folder == "/y/b-0"
-    assert len(told) == 1
+    assert len(reported) == 1
     disk.fail(1, errno.ENOSPC, kinds={Kind.MAKE_FOLDER}, path="/y/*", times=99)
     with pytest.raises(KafkaError, match=r"no log directory can take c-0; tried /y"):
         manager.get_or_create(TopicPartition("c", 0), is_new=True)
@@ -397,6 +398,11 @@ def test_a_stray_partition_is_kept_out_of_the_way(caplog: pytest.LogCaptureFixtu
     assert caplog.text.count("is no partition of this broker") == 2
 
 
+def truncate(manager: LogManager, partition: TopicPartition, offset: int, **fields: int) -> None:
+    for _ in truncate_log(manager, partition, offset, **fields):  # type: ignore[arg-type]
+        pass
+
+
 def test_truncation_moves_the_checkpoints() -> None:
     disk = MemoryDisk()
     manager = manager_of(disk)
@@ -409,13 +415,27 @@ def test_truncation_moves_the_checkpoints() -> None:
     while manager.cleaner.step() == 0:
         pass
     assert manager.cleaner.clean_up_to(A0) == 3
-    manager.truncate_to(A0, 1)
+    truncate(manager, A0, 1)
     assert (log.end_offset, manager.cleaner.clean_up_to(A0)) == (1, 0)
     # The segment that was cut is the active one again, and read again after a crash.
     assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\na 0 0\n"
-    manager.truncate_fully_to(A0, 10)
+    truncate(manager, A0, 10, log_start_offset=10)
     assert (log.log_start_offset, log.end_offset) == (10, 10)
-    manager.truncate_to(B0, 0)
+    truncate(manager, B0, 0)
+
+
+def test_truncation_removes_an_epoch_without_records_from_the_file() -> None:
+    """A broker that led an epoch without a record follows: batches of earlier epochs come, and the append,
+    on the loop, must not have to sync the epochs."""
+    disk = MemoryDisk()
+    manager = manager_of(disk)
+    log = manager.get_or_create(A0, is_new=True)
+    log.assign_epoch(4, 0)
+    log.flush()
+    log.epochs.write_out()
+    assert b"4 0" in disk.read_bytes(f"{log.folder}/leader-epoch-checkpoint")
+    truncate(manager, A0, 0)
+    assert b"4 0" not in disk.read_bytes(f"{log.folder}/leader-epoch-checkpoint")
 
 
 def test_a_future_log_takes_the_place_of_the_current_one() -> None:

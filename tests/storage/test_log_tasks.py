@@ -1,4 +1,4 @@
-"""The jobs by the clock: what is due when, in which pieces."""
+"""Log tasks by the clock: what is due when, in which pieces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
-from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
+from barnabas.storage.log_tasks import (
+    LEADER_EPOCHS_AT_ONCE,
+    LEADER_EPOCHS_INTERVAL_MS,
+    LogTaskOptions,
+    LogTasks,
+)
+from barnabas.storage.log_truncation import truncate_log
 from tests.storage.logs import SMALL, T0, HandClock
 from tests.storage.worlds import bases, manager_of, put
 
@@ -30,19 +36,19 @@ QUIET = LogTaskOptions(log_initial_task_delay_ms=0)
 
 
 class World:
-    """A manager with two logs, its jobs, and a clock."""
+    """A manager with two logs, its log tasks, and a clock."""
 
     def __init__(
-        self, options: LogOptions = PLAIN, jobs: LogTaskOptions = QUIET, disk: Disk | None = None
+        self, options: LogOptions = PLAIN, task_options: LogTaskOptions = QUIET, disk: Disk | None = None
     ) -> None:
         self.clock = HandClock()
         self.disk = MemoryDisk(clock=self.clock) if disk is None else disk
         self.manager: LogManager = manager_of(self.disk, clock=self.clock, options=options)
         self.flushed: list[tuple[str, int]] = []
-        self.jobs = LogTasks(self.manager, jobs, flush=self.flush)
+        self.log_tasks = LogTasks(self.manager, task_options, flush=self.flush)
         for partition in (A0, B0):
             put(self.manager.get_or_create(partition, is_new=True), (b"k", b"1"))
-        self.jobs.start()
+        self.log_tasks.start()
 
     def flush(self, log: Log, up_to: int) -> None:
         self.flushed.append((log.name, up_to))
@@ -51,7 +57,7 @@ class World:
     def run(self, ms: int = 0) -> int:
         """Let time pass, then do all that is due."""
         self.clock.now_ms += ms
-        while (sleep_ms := self.jobs.run_due()) == 0:
+        while (sleep_ms := self.log_tasks.run_due()) == 0:
             pass
         return sleep_ms
 
@@ -62,7 +68,7 @@ def test_the_jobs_wait_for_the_initial_delay_and_then_for_their_interval() -> No
         log_flush_offset_checkpoint_interval_ms=7_000,
         replica_high_watermark_checkpoint_interval_ms=100_000,
     )
-    world = World(jobs=options)
+    world = World(task_options=options)
     path = "/data/recovery-point-offset-checkpoint"
     world.run(29_999)
     assert world.disk.read_bytes(path) == b""
@@ -184,25 +190,25 @@ class Workers:
 
 def world_with_workers(**fields: Any) -> tuple[World, LogTasks, Workers]:
     world, workers = World(replace(PLAIN, retention_ms=1000)), Workers()
-    jobs = LogTasks(world.manager, replace(QUIET, **fields), offload=workers.offload)
-    jobs.start()
-    return world, jobs, workers
+    log_tasks = LogTasks(world.manager, replace(QUIET, **fields), offload=workers.offload)
+    log_tasks.start()
+    return world, log_tasks, workers
 
 
 def test_what_waits_for_the_device_can_be_handed_to_a_worker() -> None:
-    world, jobs, workers = world_with_workers()
+    world, log_tasks, workers = world_with_workers()
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
     world.manager.logs[B0].advance_log_start(1)
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
-    assert len(workers.held) == 4, "three checkpoints and a topic id"
+    assert len(workers.held) == 5, "three checkpoints, leader epochs and a topic id"
     names = ["replication-offset", "recovery-point-offset", "log-start-offset"]
     paths = [f"/data/{name}-checkpoint" for name in names]
     assert [world.disk.read_bytes(path) for path in paths] == [b"", b"", b""]
     world.clock.now_ms += 60_000
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
-    assert len(workers.held) == 4, "a second write of the same file waits for the first"
+    assert len(workers.held) == 5, "a second write of the same file waits for the first"
     workers.run()
     assert [world.disk.read_bytes(path) for path in paths] == [
         b"0\n2\na 0 1\nb 0 1\n",
@@ -211,42 +217,44 @@ def test_what_waits_for_the_device_can_be_handed_to_a_worker() -> None:
     ]
     assert world.disk.exists("/data/a-0/partition.metadata")
     world.clock.now_ms += 5_000
-    jobs.run_due()
+    log_tasks.run_due()
     workers.end(OSError(errno.EIO, "I/O error"))
     assert world.manager.logs == {}
 
 
 def test_a_checkpoint_that_comes_late_does_not_undo_a_newer_one() -> None:
-    world, jobs, workers = world_with_workers()
+    world, log_tasks, workers = world_with_workers()
     log = world.manager.logs[A0]
     log.roll()
     put(log, (b"k", b"2"))
     log.roll()
     log.flush()
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
-    # A worker has yet to write that two records are safe when the second is cut off, to be written anew.
-    world.manager.truncate_to(A0, 1)
+    # A worker has yet to write that two records are safe when the second is truncated and written again.
+    for _ in truncate_log(world.manager, A0, 1):
+        pass
     workers.run()
     assert world.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n2\na 0 1\nb 0 0\n"
 
 
 def test_files_and_folders_are_removed_by_workers_one_after_another() -> None:
-    world, jobs, workers = world_with_workers(
+    world, log_tasks, workers = world_with_workers(
         log_flush_offset_checkpoint_interval_ms=0,
         log_flush_start_offset_checkpoint_interval_ms=0,
         replica_high_watermark_checkpoint_interval_ms=0,
     )
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
-    assert workers.run() == 3, "checkpoints, once"
+    assert workers.run() == 4, "checkpoints and leader epochs, once"
     world.clock.now_ms += 300_000
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
-    jobs.run_due()  # hears of the files that retention let go
+    log_tasks.run_due()  # hears of the files that retention let go
+    assert workers.run() == 1, "leader epochs, which begin at the new log start"
     world.manager.delete(A0)
     world.clock.now_ms += 60_000
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
     removals = 0
     while workers.held:
@@ -258,29 +266,29 @@ def test_files_and_folders_are_removed_by_workers_one_after_another() -> None:
 
 
 def test_what_no_worker_takes_is_tried_again() -> None:
-    world, jobs, workers = world_with_workers(log_segment_delete_delay_ms=0)
-    while jobs.run_due() == 0:
+    world, log_tasks, workers = world_with_workers(log_segment_delete_delay_ms=0)
+    while log_tasks.run_due() == 0:
         pass
     workers.run()
     world.manager.delete(A0)
     ((_, folder),) = world.manager.folders_to_delete
-    jobs.run_due()
+    log_tasks.run_due()
     for _ in range(2):
         assert len(workers.held) == 1
         workers.end(WorkersBusyError("too many calls wait"))
-        assert jobs.run_due() > 0
+        assert log_tasks.run_due() > 0
         assert workers.held == []
         world.clock.now_ms += 100
-        jobs.run_due()
+        log_tasks.run_due()
     assert world.disk.exists(folder)
     workers.run()
     assert not world.disk.exists(folder)
 
 
 def test_a_topic_id_of_a_partition_deleted_meanwhile_is_no_failure() -> None:
-    world, jobs, workers = world_with_workers()
+    world, log_tasks, workers = world_with_workers()
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
     world.manager.delete(A0)
     workers.run()
@@ -288,18 +296,18 @@ def test_a_topic_id_of_a_partition_deleted_meanwhile_is_no_failure() -> None:
 
 
 def test_the_topic_id_of_a_recreated_partition_stays() -> None:
-    world, jobs, workers = world_with_workers()
+    world, log_tasks, workers = world_with_workers()
     world.manager.get_or_create(A0, topic_id=Uuid.parse("k4UaK_bzSu6FNC6colHb3w"))
-    while jobs.run_due() == 0:
+    while log_tasks.run_due() == 0:
         pass
     world.manager.delete(A0)
     new_id = Uuid.parse("QNZvo6frfTevFH-wvw6L1w")
     world.manager.get_or_create(A0, topic_id=new_id, is_new=True)
-    jobs.run_due()
+    log_tasks.run_due()
     workers.held.reverse()
     while workers.run():
         world.clock.now_ms += 100
-        jobs.run_due()
+        log_tasks.run_due()
     assert world.disk.read_bytes("/data/a-0/partition.metadata").endswith(str(new_id).encode())
 
 
@@ -313,7 +321,7 @@ def test_a_job_without_an_interval_runs_once(interval_ms: int) -> None:
         log_flush_start_offset_checkpoint_interval_ms=interval_ms,
         replica_high_watermark_checkpoint_interval_ms=interval_ms,
     )
-    world = World(jobs=options)
+    world = World(task_options=options)
     world.run()
     path = "/data/replication-offset-checkpoint"
     assert world.disk.read_bytes(path) == b"0\n2\na 0 1\nb 0 1\n"
@@ -323,11 +331,11 @@ def test_a_job_without_an_interval_runs_once(interval_ms: int) -> None:
 
 
 def test_a_job_that_does_not_keep_up_with_its_interval_does_not_pile_up() -> None:
-    world = World(jobs=replace(QUIET, log_flush_scheduler_interval_ms=1))
+    world = World(task_options=replace(QUIET, log_flush_scheduler_interval_ms=1))
     for _ in range(1000):
         world.clock.now_ms += 1
-        world.jobs.run_due(pieces=1)
-    assert len(world.jobs._pieces) < 20
+        world.log_tasks.run_due(pieces=1)
+    assert len(world.log_tasks._pieces) < 20
 
 
 def test_a_call_does_a_bounded_number_of_pieces() -> None:
@@ -337,7 +345,7 @@ def test_a_call_does_a_bounded_number_of_pieces() -> None:
     world.run()
     world.clock.now_ms += 600_000
     calls = 0
-    while world.jobs.run_due(pieces=5) == 0:
+    while world.log_tasks.run_due(pieces=5) == 0:
         calls += 1
     assert calls >= 84 // 5
 
@@ -349,12 +357,12 @@ def test_a_failing_directory_is_taken_offline_and_the_jobs_go_on() -> None:
     manager = manager_of(disk, "/x", "/y", clock=clock, options=PLAIN)
     for partition in (A0, B0):
         put(manager.get_or_create(partition, is_new=True), (b"k", b"1"))
-    jobs = LogTasks(manager, QUIET)
-    jobs.start()
+    log_tasks = LogTasks(manager, QUIET)
+    log_tasks.start()
     disk.fail(1, errno.EIO, kinds={Kind.WRITE}, path="/x/*", times=999)
     for _ in range(20):
         clock.now_ms += 60_000
-        while jobs.run_due() == 0:
+        while log_tasks.run_due() == 0:
             pass
     assert list(manager.logs) == [B0]
     assert disk.read_bytes("/y/recovery-point-offset-checkpoint") == b"0\n1\nb 0 0\n"
@@ -377,3 +385,51 @@ def test_options_come_from_the_brokers_settings() -> None:
     assert options == replace(
         LogTaskOptions(), log_retention_check_interval_ms=7, log_segment_delete_delay_ms=8
     )
+
+
+def test_leader_epochs_are_in_their_file_soon_after_they_were_assigned() -> None:
+    # walkthrough.md 3: `cat leader-epoch-checkpoint` on a running broker
+    world = World()
+    log = world.manager.logs[A0]
+    world.run()
+    log.assign_epoch(7, log.end_offset)
+    world.run(LEADER_EPOCHS_INTERVAL_MS)
+    assert world.disk.read_bytes("/data/a-0/leader-epoch-checkpoint").endswith(b"7 1\n")
+
+
+def test_leader_epochs_of_many_logs_are_written_a_few_at_a_time() -> None:
+    world = World()
+    world.run()
+    names = [TopicPartition("c", index) for index in range(LEADER_EPOCHS_AT_ONCE + 1)]
+    for name in names:
+        world.manager.get_or_create(name, is_new=True).assign_epoch(1, 0)
+
+    def written() -> int:
+        return sum(bool(world.disk.read_bytes(f"/data/{name}/leader-epoch-checkpoint")) for name in names)
+
+    world.run(LEADER_EPOCHS_INTERVAL_MS)
+    assert written() == LEADER_EPOCHS_AT_ONCE
+    world.run(LEADER_EPOCHS_INTERVAL_MS)
+    assert written() == len(names)
+
+
+def test_leader_epochs_that_are_written_late_do_not_undo_newer_ones() -> None:
+    calls: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+    world = World()
+    world.run()
+    world.log_tasks._offload = lambda call, done: calls.append((call, done))
+    log = world.manager.logs[A0]
+    log.assign_epoch(7, log.end_offset)
+    world.run(LEADER_EPOCHS_INTERVAL_MS)
+    assert log in world.log_tasks.writing_epochs
+    put(log, (b"k", b"2"))
+    log.assign_epoch(8, log.end_offset)
+    log.flush()
+    content = world.disk.read_bytes("/data/a-0/leader-epoch-checkpoint")
+    assert content.endswith(b"8 2\n")
+    for call, done in calls:
+        call()
+        done(None)
+    assert world.disk.read_bytes("/data/a-0/leader-epoch-checkpoint") == content
+    assert log.epochs.plan_write() is None
+    assert not world.log_tasks.writing_epochs

@@ -314,7 +314,7 @@ def test_a_damaged_checkpoint_of_the_cleaner_is_complained_of_once(caplog: pytes
 
 
 def test_the_files_of_a_quorum_are_read_or_refused() -> None:
-    """Of the metadata log's folder those that are no log: whoever reads them says which one is damaged."""
+    """Of the metadata log's folder those that are no log: their readers say which one is damaged."""
     state = encode_quorum_state(ElectionState(epoch=7, leader_id=1), (1, 2, 3), 0)
     records = [FeatureLevelRecord(name="metadata.version", feature_level=level) for level in range(20, 26)]
     bootstrap = bootstrap_checkpoint(records, T0)

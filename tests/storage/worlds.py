@@ -1,4 +1,4 @@
-"""Compacted logs and whole log directories for the tests of the cleaner, the manager and the jobs."""
+"""Compacted logs and whole log directories for the tests of the cleaner, the manager and the log tasks."""
 
 from __future__ import annotations
 

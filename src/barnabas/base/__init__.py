@@ -1,1 +1,1 @@
-"""Ids, the error table and effects: words that every other room uses."""
+"""Ids, the error table and effects: shared by all other packages."""

@@ -6,6 +6,8 @@ transaction.  Checksums belong with the data they protect.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from functools import lru_cache
 
 # Groups and transactional ids whose partition is cached.
@@ -45,10 +47,14 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 def java_string_hash(text: str) -> int:
     """`String.hashCode()`: over UTF-16 code units, as a signed number."""
     hashed = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(units), 2):
-        hashed = (31 * hashed + (units[position] << 8 | units[position + 1])) & _MASK
+    # The code units of ASCII are its bytes: a request may have a hundred thousand names.
+    for unit in text.encode() if text.isascii() else _utf16_units(text):
+        hashed = (31 * hashed + unit) & _MASK
     return _signed(hashed)
+
+
+def _utf16_units(text: str) -> Iterator[int]:
+    return (unit for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")))
 
 
 def partition_for_group(group_id: str, partitions: int) -> int:

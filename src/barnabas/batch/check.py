@@ -57,12 +57,12 @@ class AppendOrigin(Enum):
 
 
 class Examination(NamedTuple):
-    """What the costly looks at a batch have found so far; whoever has one to hand does not look again."""
+    """The results of the costly checks of a batch so far, so that they are not repeated."""
 
-    crc_ok: bool | None = None  # None: nobody has computed it
+    crc_ok: bool | None = None  # None: not computed yet
     payload: bytes | None = None  # the records, decompressed
     walked: Walk | None = None
-    # All was found right, and nothing but its place in the log is to be written into the batch.
+    # The batch is valid, and only its offset and leader epoch are to be written into it.
     is_plain: bool = False
 
 
@@ -124,7 +124,7 @@ def only_batch(buffer: Buffer, produce_version: int) -> BatchView:
     if buffer[MAGIC_POSITION] != MAGIC_V2:
         raise _invalid(f"produce version {produce_version} takes batches of format v2 only")
     view = BatchView(buffer)
-    if produce_version < FIRST_PRODUCE_VERSION_WITH_ZSTD and view.codec is Codec.ZSTD:
+    if produce_version < FIRST_PRODUCE_VERSION_WITH_ZSTD and _codec_of(view) is Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs produce version {FIRST_PRODUCE_VERSION_WITH_ZSTD}, this one is {produce_version}",

@@ -1,7 +1,8 @@
 """The feature that each option belongs to, and which features are implemented.
 
 An implemented feature is listed in `BUILT_FEATURES`; its options are accepted without a warning.  Setting an
-option of any other feature logs a warning, or is an error if the option protects something (security.py).
+option of any other feature logs a warning, or is an error if the option protects something
+(node/security.py).
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ BUILT_FEATURES = frozenset(
         Feature.RETENTION,
         Feature.COMPACTION,
         Feature.NETWORK,
+        Feature.REPLICATION,
         Feature.CONTROLLER,
         Feature.QUORUM,
         Feature.TOPICS,

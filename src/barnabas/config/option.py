@@ -1,7 +1,7 @@
 """An option: its name, type, default, valid values, and the feature it belongs to.
 
 One row of a table in `tables/` is one `Option`, for both modes of a cluster.  Contains the structure of a
-row. Parsing a value belongs in values.py, validating one in validators.py.
+row. Parsing a value belongs in values/values.py, validating one in values/validators.py.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ class Option(NamedTuple):
     required: bool = False
     internal: bool = False
     zookeeper: Mapping[str, Any] | None = None
+    # The later release of Apache Kafka that introduced it, if the release that the mode follows lacks it.
+    since: str | None = None
 
     @property
     def sensitive(self) -> bool:

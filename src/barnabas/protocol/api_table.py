@@ -110,7 +110,7 @@ API_ROWS = (
     api_row(77, "ShareGroupDescribe", "1-1", "broker", flexible=0),
     api_row(78, "ShareFetch", "1-1", "broker", flexible=0),
     api_row(79, "ShareAcknowledge", "1-1", "broker", flexible=0),
-    api_row(80, "AddRaftVoter", "0-0", "broker controller", flexible=0, forwarded=True),
+    api_row(80, "AddRaftVoter", "0-1", "broker controller", flexible=0, stable=0, forwarded=True),
     api_row(81, "RemoveRaftVoter", "0-0", "broker controller", flexible=0, forwarded=True),
     api_row(82, "UpdateRaftVoter", "0-0", "controller", flexible=0),
     api_row(83, "InitializeShareGroupState", "0-0", "broker", flexible=0, cluster_action=True),

@@ -242,10 +242,12 @@ class Schema:
 
     def _nested(self, path: str) -> type[Message]:
         first, *others = path.split(".")
-        nested = getattr(self.cls, first, None) or getattr(sys.modules[self.cls.__module__], first)
+        nested: type[Message] = getattr(self.cls, first, None) or getattr(
+            sys.modules[self.cls.__module__], first
+        )
         for name in others:
             nested = getattr(nested, name)
-        return nested  # type: ignore[no-any-return]  # looked up by name
+        return nested
 
 
 def explained(error: Exception, function: Any, summary: str) -> ProtocolError:

@@ -1,13 +1,12 @@
-"""The codec of messages with one element in each of their lists, without an object for any part of them.
+"""The codec of messages with one element in each of their lists, without message objects.
 
-What lives here: two more compilers from the schema, for APIs on the hot path whose usual request names one
-topic and one partition.  What may not: any other shape.  A reader gives up on it (None) before anything else
-is looked at, and the usual decoder then says what is wrong, if anything is.
+Compiled from the schema, for APIs on the hot path whose usual request names one topic and one partition.  For
+any other shape the reader returns None, and the usual decoder reads the message or reports its fault.
 
     read(buffer, position) -> the values of all fields in the order of the schema | None
     write(*values) -> bytes
 
-Fields that a version does not have read as their defaults, so what is read has the same places in all
+Fields that a version does not have read as their defaults, so the values have the same positions in all
 versions.  Tagged fields (KIP-482) must be absent, and are written as absent.  Records are views.
 """
 

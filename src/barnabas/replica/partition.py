@@ -25,7 +25,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.metadata.topics import NO_LEADER
 from barnabas.metadata.topics import Partition as PartitionState
-from barnabas.replica.followers import NO_BROKER_EPOCH, Follower
+from barnabas.replica.follower_state import NO_BROKER_EPOCH, Follower
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +147,8 @@ class Partition(Generic[LogT]):
             return False  # a response to AlterPartition has already contained a newer state
         self.log = log
         was_leader = self.is_leader
-        self._take_isr(frozenset(state.isr))
+        if not self._is_known(state):
+            self._take_isr(frozenset(state.isr))
         self._take_replicas(state.replicas)
         if state.leader_epoch > self.leader_epoch:
             self._begin_epoch(state, log, now_ns, new_leader=not was_leader)
@@ -156,6 +157,19 @@ class Partition(Generic[LogT]):
         self.is_leader = True
         self._update_under_min_isr()
         return self.advance(now_ns)
+
+    def _is_known(self, state: PartitionState) -> bool:
+        """Whether a response to AlterPartition has brought this ISR already.
+
+        Then the next proposal may be with the controller: a replica that is to join still counts, and if the
+        controller agrees, it has what is committed until then.
+        """
+        return (
+            self.is_leader
+            and state.leader_epoch == self.leader_epoch
+            and state.partition_epoch == self.partition_epoch
+            and frozenset(state.isr) == self.isr
+        )
 
     def _take_replicas(self, replicas: tuple[int, ...]) -> None:
         self.replicas = replicas
@@ -248,6 +262,14 @@ class Partition(Generic[LogT]):
         Apache Kafka flushes before it responds; here the response waits for a flush on a worker.
         """
         return min(log.end_offset, log.recovery_point + self.flush_messages - 1)
+
+    @property
+    def awaits_flush(self) -> bool:
+        """Whether flush.messages requires a flush before the end of our own log counts."""
+        log = self.log
+        return (
+            self.flush_messages != NEVER_FLUSH and log is not None and self.flushed_end(log) < log.end_offset
+        )
 
     def _least_end_offset(self, leader_end_offset: int, now_ns: int) -> int:
         least = leader_end_offset

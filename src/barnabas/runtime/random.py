@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.base.ids import METADATA_TOPIC_ID, ZERO_UUID, Uuid
@@ -43,17 +44,16 @@ class SystemRandom:
 class SeededRandom:
     """The same seed gives the same numbers in every process."""
 
-    __slots__ = ("_source", "seed")
+    __slots__ = ("_source", "fraction", "seed")
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._source = random.Random(seed)
+        # Not a method: a simulation draws several for every event.
+        self.fraction: Callable[[], float] = self._source.random
 
     def integer(self, low: int, high: int) -> int:
         return self._source.randint(low, high)
-
-    def fraction(self) -> float:
-        return self._source.random()
 
     def bytes(self, count: int) -> bytes:
         return self._source.randbytes(count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
@@ -23,9 +24,10 @@ from barnabas.storage.directories.partition_metadata import write_partition_meta
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.folder_changes import FolderChanges
 from barnabas.storage.log import log_files
+from barnabas.storage.log.appends import GapNotNoted
 from barnabas.storage.log.deferred_work import PendingCall
 from barnabas.storage.log.log import Log
-from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_loader import IsStray, load_dir
 from barnabas.storage.progress import LoadingWatch
@@ -56,6 +58,8 @@ class LogManager:
         self.dirs = dirs
         self.options_for = options_for
         self.loading = LoadingWatch(clock)
+        # Whether the first gap of a follower's log is noted by a worker before it is appended.
+        self.defers_gaps = False
         self.directory_ids = directory_ids or {}
         self._listeners: list[OfflineListener] = []
         self._preferred: dict[TopicPartition, str] = {}
@@ -73,6 +77,8 @@ class LogManager:
         self.folders_to_delete: list[tuple[int, str]] = []
         self.strays: dict[TopicPartition, str] = {}
         self.logs_with_deletes: set[Log] = set()
+        # Logs with leader epochs that are not in their files.  A dict, for its order.
+        self.logs_with_epochs: dict[Log, None] = {}
         options = cleaner_options or CleanerOptions()
         self.cleaner: LogCleaner | None = None
         if options.enable:
@@ -142,7 +148,8 @@ class LogManager:
         if partition in logs:
             log.abandon()
             raise in_two_dirs(partition, logs[partition].folder, log.folder)
-        log.on_gap = lambda log: self.checkpoint_gaps(log_dir_of(log))
+        log.on_gap = self._gap_found
+        log.epochs.on_unwritten = partial(self.logs_with_epochs.setdefault, log)
         logs[partition] = log
         self.logs_with_deletes.add(log)
 
@@ -254,41 +261,6 @@ class LogManager:
 
     # Changing
 
-    def truncate_to(self, partition: TopicPartition, offset: int, *, future: bool = False) -> None:
-        """Truncate a follower's log, after stopping the cleaner on it.
-
-        Waits for the device, as `truncate_fully_to` does: do not call it on a loop that serves requests.
-        """
-        self._truncate(partition, future, lambda log: log.truncate_to(offset))
-
-    def truncate_fully_to(
-        self,
-        partition: TopicPartition,
-        offset: int,
-        *,
-        future: bool = False,
-        log_start_offset: int | None = None,
-    ) -> None:
-        """Remove all records and restart the log at an offset."""
-        self._truncate(
-            partition, future, lambda log: log.truncate_fully_to(offset, log_start_offset=log_start_offset)
-        )
-
-    def _truncate(self, partition: TopicPartition, future: bool, cut: Callable[[Log], object]) -> None:
-        log = (self.futures if future else self.logs).get(partition)
-        if log is None:
-            return
-        log_dir = log_dir_of(log)
-        if self.cleaner is not None and not future:
-            self.cleaner.abort(partition)
-        cut(log)
-        if self.cleaner is not None and not future:
-            self.cleaner.truncated(partition, log_dir, log.active.base_offset)
-        self.logs_with_deletes.add(log)
-        # On this thread, not on a worker: batches written next must not count as flushed after a crash.
-        self.checkpoint_recovery_points(log_dir)
-        self._checkpoint_cleaner(log_dir)
-
     def delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """Rename the folder `-delete`, to be removed after file.delete.delay.ms, or `-stray`, to stay."""
         self.begin_delete(partition, future=future, stray=stray)
@@ -379,6 +351,12 @@ class LogManager:
         with self.guarding(log_dir):
             if log_dir in self.live:
                 self.live[log_dir].write_log_starts(self.logs_in(log_dir))
+
+    def _gap_found(self, log: Log) -> None:
+        if self.defers_gaps:
+            raise GapNotNoted(log.name)
+        log.gaps_end = LONG_MAX
+        self.checkpoint_gaps(log_dir_of(log))
 
     def checkpoint_gaps(self, log_dir: str) -> None:
         with self.guarding(log_dir):

@@ -6,12 +6,15 @@ returns how long to wait.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from typing import Any
 
 from barnabas.base.ids import Uuid
 from barnabas.base.units import NS_PER_MS
@@ -20,6 +23,7 @@ from barnabas.storage.cleaner.cleaner import log_dir_of
 from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
 from barnabas.storage.failure import StorageFailure
+from barnabas.storage.log.leader_epochs import EpochsWrite
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log.retention import expire
@@ -35,6 +39,10 @@ LONGEST_SLEEP_MS = 60_000
 RETRY_MS = 100
 # How often deletions scheduled outside of a task (truncation by a follower) are collected.
 COLLECT_INTERVAL_MS = 30_000
+# How often leader epochs that have changed are written, and of how many logs: each needs a sync, and a broker
+# may become the leader of ten thousand partitions at once.
+LEADER_EPOCHS_INTERVAL_MS = 500
+LEADER_EPOCHS_AT_ONCE = 32
 
 Piece = Callable[[], None]
 Flush = Callable[[Log, int], None]
@@ -57,17 +65,17 @@ class LogTaskOptions:
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
 
     @classmethod
-    def of(cls, broker: Mapping[str, object]) -> LogTaskOptions:
+    def of(cls, broker: Mapping[str, Any]) -> LogTaskOptions:
         """From the broker's effective configuration."""
         values = {
             name: broker[name.replace("_", ".")]
             for name in cls.__dataclass_fields__
             if name.replace("_", ".") in broker
         }
-        return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
+        return cls(**values)
 
 
-def _here_and_now(call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+def _run_inline(call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
     try:
         call()
     except Exception as error:
@@ -89,7 +97,7 @@ class LogTasks:
         options: LogTaskOptions,
         *,
         flush: Flush = Log.flush,
-        offload: Offload = _here_and_now,
+        offload: Offload = _run_inline,
     ) -> None:
         self._manager = manager
         self._options = options
@@ -100,6 +108,9 @@ class LogTasks:
         # Files and folders to remove, one at a time: thousands must not block flushes on the workers.
         self._removals: deque[tuple[str, Piece]] = deque()
         self._is_removing = False
+        # Logs whose leader epochs are being written.
+        self.writing_epochs: set[Log] = set()
+        self._epochs_due_ms = 0
         self._clock = manager.clock
         self._pieces: deque[Piece] = deque()
         # (due, tie-breaking number, interval, pieces of the task)
@@ -121,8 +132,8 @@ class LogTasks:
         self._every(options.replica_high_watermark_checkpoint_interval_ms, now, self._high_watermarks)
         self._every(min(COLLECT_INTERVAL_MS, max(options.log_segment_delete_delay_ms, 1)), now, self._collect)
 
-    def _every(self, interval_ms: int, first_ms: int, job: Callable[[], Iterable[Piece]]) -> None:
-        heapq.heappush(self._schedule, (first_ms, self._next_number(), interval_ms, job))
+    def _every(self, interval_ms: int, first_ms: int, task: Callable[[], Iterable[Piece]]) -> None:
+        heapq.heappush(self._schedule, (first_ms, self._next_number(), interval_ms, task))
 
     def _at(self, due_ms: int, piece: Piece) -> None:
         heapq.heappush(self._once, (due_ms, self._next_number(), piece))
@@ -144,11 +155,11 @@ class LogTasks:
     def _take_up(self) -> None:
         now = self._now_ms()
         while self._schedule and self._schedule[0][0] <= now:
-            _, _, interval_ms, job = heapq.heappop(self._schedule)
-            self._pieces.extend(job())
+            _, _, interval_ms, task = heapq.heappop(self._schedule)
+            self._pieces.extend(task())
             if interval_ms > 0:
                 # Not before the last piece of this run.  With 0 or less it runs once, as in Apache Kafka.
-                self._pieces.append(partial(self._every, interval_ms, now + interval_ms, job))
+                self._pieces.append(partial(self._every, interval_ms, now + interval_ms, task))
         while self._once and self._once[0][0] <= now:
             self._pieces.append(heapq.heappop(self._once)[2])
         unwritten: dict[str, list[tuple[str, Uuid]]] = {}
@@ -156,12 +167,17 @@ class LogTasks:
             unwritten.setdefault(folder.rpartition("/")[0], []).append((folder, topic_id))
         for log_dir, topic_ids in unwritten.items():
             self._pieces.append(partial(self._write_topic_ids, log_dir, topic_ids))
+        if self._manager.logs_with_epochs and self._epochs_due_ms <= now:
+            self._epochs_due_ms = now + LEADER_EPOCHS_INTERVAL_MS
+            self._pieces.extend(self._leader_epochs())
         self._pieces.extend(self._folders_due())
         self._collect_deletes()
 
     def _sleep_ms(self) -> int:
         now = self._now_ms()
         due = [heap[0][0] - now for heap in (self._schedule, self._once) if heap]
+        if self._manager.logs_with_epochs:
+            due.append(self._epochs_due_ms - now)
         delay_ms = self._options.log_segment_delete_delay_ms
         due += [marked + delay_ms - self._clock.wall_ms() for marked, _ in self._manager.folders_to_delete]
         return max(0, min(due, default=LONGEST_SLEEP_MS))
@@ -176,7 +192,7 @@ class LogTasks:
 
     def _per_log(self, action: Callable[[Log], object]) -> Iterator[Piece]:
         for log in self._manager.all_logs():
-            yield self._guarded(log_dir_of(log), partial(action, log))
+            yield self._guarded(log_dir_of(log), partial(_unless_truncating, action, log))
 
     # The tasks
 
@@ -213,6 +229,33 @@ class LogTasks:
         # Skip this time while the last write is still in progress.
         if directory is not None and (log_dir, name) not in self._writing:
             self._write(log_dir, (log_dir, name), plan(directory, self._manager.logs_in(log_dir)))
+
+    def _leader_epochs(self) -> Iterable[Piece]:
+        """One call of a worker for several logs; a flush may write the epochs of a log at the same time."""
+        waiting = self._manager.logs_with_epochs
+        by_dir: dict[str, list[tuple[Log, EpochsWrite]]] = {}
+        for log in list(islice(waiting, LEADER_EPOCHS_AT_ONCE)):
+            log_dir = log_dir_of(log)
+            if (log_dir, "leader epochs") in self._writing or log.is_truncating:
+                continue
+            del waiting[log]
+            write = None if log.is_closed else log.epochs.plan_write()
+            if write is not None:
+                by_dir.setdefault(log_dir, []).append((log, write))
+        return [partial(self._write_leader_epochs, *each) for each in by_dir.items()]
+
+    def _write_leader_epochs(self, log_dir: str, writes: Sequence[tuple[Log, EpochsWrite]]) -> None:
+        key = (log_dir, "leader epochs")
+
+        def done() -> None:
+            self._writing.discard(key)
+            for log, write in writes:
+                self.writing_epochs.discard(log)
+                log.epochs.written(write)
+
+        self._writing.add(key)
+        self.writing_epochs.update(log for log, _ in writes)
+        self._hand_over(log_dir, partial(_write_epochs, [write for _, write in writes]), done)
 
     def _write_topic_ids(self, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
         """One call for all pending ids: ten thousand new partitions must not occupy every worker."""
@@ -269,8 +312,8 @@ class LogTasks:
     def _collect_deletes(self) -> None:
         while self._manager.logs_with_deletes:
             log = self._manager.logs_with_deletes.pop()
-            for job in log.take_file_deletions():
-                self._at(job.due_ms, partial(self._remove_soon, log_dir_of(log), job.run))
+            for deletion in log.take_file_deletions():
+                self._at(deletion.due_ms, partial(self._remove_soon, log_dir_of(log), deletion.run))
 
     def _folders_due(self) -> Iterator[Piece]:
         """The folders of deleted partitions, after log.segment.delete.delay.ms."""
@@ -285,3 +328,15 @@ class LogTasks:
     def _remove(self, folder: str) -> None:
         self._manager.disk.remove_tree(folder)
         logger.info("deleted %s", folder)
+
+
+def _unless_truncating(action: Callable[[Log], object], log: Log) -> None:
+    """A log whose producers are being rebuilt is left for the next run."""
+    if not log.is_truncating:
+        action(log)
+
+
+def _write_epochs(writes: Sequence[EpochsWrite]) -> None:
+    for write in writes:
+        with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
+            write.run()

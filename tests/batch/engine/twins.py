@@ -25,8 +25,8 @@ MODULES = (
     "columns",
     "binary_column",
     "offset_map",
-    "compact_write",
-    "compact",
+    "compaction_write",
+    "compaction",
 )
 
 

@@ -642,3 +642,20 @@ def test_a_file_that_is_not_regular_is_rejected_at_once(tmp_path: Path, writable
             disk.open(path, writable=writable)
         assert caught.value.filename == path
     assert disk.open_descriptors == 0
+
+
+def test_a_file_that_becomes_writable_ends_where_it_ends_now(tmp_path: Path) -> None:
+    """Another process has appended since it was opened for reading."""
+    path = tmp_path / "0.log"
+    path.write_bytes(b"one")
+    disk = FolderDisk()
+    reading = disk.open(str(path), writable=False)
+    assert reading.size == 3
+    with path.open("ab") as other:
+        other.write(b"two")
+    writing = disk.open(str(path))
+    assert writing.size == 6
+    writing.append([b"three"])
+    assert (writing.size, path.read_bytes()) == (11, b"onetwothree")
+    writing.close()
+    reading.close()

@@ -1,4 +1,4 @@
-"""The executor: effects in order, none before its entry is durable, syncs are shared."""
+"""The executor: effects in order, none before its entry is durable, entries share syncs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from barnabas.base.effects import (
 )
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.loop import executor as executor_module
-from barnabas.runtime.loop.executor import Executor, GroupCommit
+from barnabas.runtime.loop.executor import Executor, WorkerPool
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.timers import Timers
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
@@ -53,7 +53,12 @@ class HandWorkers:
 
     def finish(self) -> None:
         work, done = self.waiting.pop(0)
-        done(work(), None)
+        try:
+            result = work()
+        except OSError as error:
+            done(None, error)
+        else:
+            done(result, None)
 
 
 class ListStore:
@@ -63,7 +68,7 @@ class ListStore:
         self.entries: list[object] = []
         self.synced = 0
         self.syncs = 0
-        self.write_error: OSError | None = None
+        self.write_error: Exception | None = None
         self.sync_error: OSError | None = None
 
     def write(self, entry: object) -> None:
@@ -102,7 +107,7 @@ class Out:
 
 
 class Bench:
-    def __init__(self, answers: dict[Event, Sequence[Effect]], commit: GroupCommit | None = None) -> None:
+    def __init__(self, answers: dict[Event, Sequence[Effect]], workers: WorkerPool | None = None) -> None:
         self.core = Script(answers)
         self.workers = HandWorkers()
         self.store = ListStore()
@@ -114,7 +119,7 @@ class Bench:
             clock=SystemClock(),
             timers=self.timers,
             store=self.store,
-            commit=commit or GroupCommit(self.workers),
+            workers=workers or self.workers,
             exits=self.out,
             on_failure=self.failures.append,
         )
@@ -205,7 +210,6 @@ def test_a_failed_sync_stops_the_core_for_good() -> None:
     bench.workers.finish()
     assert [str(error) for error in bench.failures] == ["[Errno 5] planted"]
     assert bench.executor.failure is bench.failures[0]
-    bench.workers.finish()
     bench.executor.step(received(1))
     assert bench.out.left == []
     assert len(bench.core.events) == 2
@@ -219,6 +223,42 @@ def test_a_failed_write_stops_the_core_and_later_effects() -> None:
     bench.executor.step(received(1))
     assert bench.out.left == []
     assert [error.errno for error in bench.failures if isinstance(error, OSError)] == [errno.ENOSPC]
+
+
+def test_an_entry_that_contradicts_the_store_stops_the_core_too() -> None:
+    """Only OSError did: after any other error the executor waited for an entry that was never written."""
+    bench = Bench({received(1): [Persist("a"), Send(2, "never")]})
+    bench.store.write_error = ValueError("planted")
+    bench.executor.step(received(1))
+    assert [str(failure) for failure in bench.failures] == ["planted"]
+    assert bench.out.left == []
+
+
+def test_a_core_that_raises_is_stopped() -> None:
+    """It has changed a part of its state only: the next event would meet a state that must not exist."""
+    bench = Bench({})
+
+    def step(event: Event, now_ns: int) -> Sequence[Effect]:
+        raise RuntimeError("planted")
+
+    bench.core.step = step  # type: ignore[method-assign]
+    bench.executor.step(received(1))
+    assert [str(failure) for failure in bench.failures] == ["planted"]
+    assert bench.executor.failure is bench.failures[0]
+
+
+def test_a_closed_executor_reports_when_no_worker_uses_the_store() -> None:
+    """Files were closed while a worker synced them."""
+    bench = Bench({received(1): [Persist("a")]})
+    reports: list[str] = []
+    bench.executor.step(received(1))
+    bench.executor.close()
+    bench.executor.when_idle(lambda: reports.append("idle"))
+    assert reports == []
+    bench.workers.finish()
+    assert reports == ["idle"]
+    bench.executor.when_idle(lambda: reports.append("at once"))
+    assert reports == ["idle", "at once"]
 
 
 def test_a_core_that_outruns_its_disk_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,24 +280,32 @@ def test_a_closed_executor_is_silent() -> None:
     assert len(bench.timers) == 0
 
 
-def test_cores_share_a_round_and_a_failing_store_fails_alone() -> None:
-    workers = HandWorkers()
-    commit = GroupCommit(workers)
-    benches = [Bench({received(1): [Persist("x"), Send(2, n)]}, commit) for n in range(3)]
-    benches[1].store.sync_error = OSError(errno.EIO, "planted")
-    benches[0].executor.step(received(1))
-    work, done = workers.waiting.pop()
-    for bench in benches:
-        bench.executor.step(received(1))
-    done(work(), None)
-    workers.finish()
-    assert workers.waiting == []
-    assert commit.rounds == 2
-    assert [bench.out.messages for bench in benches] == [[0, 0], [], [2]]
-    assert [len(bench.failures) for bench in benches] == [0, 1, 0]
+def test_the_next_sync_starts_before_effects_are_carried_out() -> None:
+    """The disk does not idle while the core's effects are carried out."""
+    bench = Bench({received(n): [Persist(n), Apply(n)] for n in (1, 2)})
+    syncs: list[int] = []
+    bench.out.on_apply = lambda decided: syncs.append(len(bench.workers.waiting))
+    bench.executor.step(received(1))
+    bench.executor.step(received(2))
+    assert len(bench.workers.waiting) == 1
+    bench.workers.finish()
+    assert syncs == [1]
+    bench.workers.finish()
+    assert syncs == [1, 0]
 
 
-def test_workers_that_are_closed_fail_all_callers() -> None:
+def test_nothing_is_synced_after_a_failed_sync() -> None:
+    bench = Bench({received(n): [Persist(n), Send(2, n)] for n in (1, 2)})
+    bench.store.sync_error = OSError(errno.EIO, "planted")
+    bench.executor.step(received(1))
+    bench.executor.step(received(2))
+    bench.workers.finish()
+    assert bench.store.syncs == 1
+    assert bench.workers.waiting == []
+    assert bench.out.messages == []
+
+
+def test_workers_that_are_closed_stop_the_core() -> None:
     bench = Bench({received(1): [Persist("x"), Send(2, "y")]})
     bench.executor.step(received(1))
     _, done = bench.workers.waiting.pop()
@@ -268,14 +316,14 @@ def test_workers_that_are_closed_fail_all_callers() -> None:
 
 def test_on_real_workers_and_the_reactor() -> None:
     reactor, threads = Reactor(), ThreadWorkers()
-    commit = GroupCommit(LoopWorkers(threads, reactor.post))
-    bench = Bench({received(n): [Persist(n), Send(2, n)] for n in range(500)}, commit)
+    workers = LoopWorkers(threads, reactor.post)
+    bench = Bench({received(n): [Persist(n), Send(2, n)] for n in range(500)}, workers)
     for number in range(500):
         bench.executor.step(received(number))
     while bench.executor.waiting:
         reactor.serve(1_000_000)
     assert bench.out.messages == list(range(500))
     assert all(message < synced for _, message, synced in bench.out.left)  # type: ignore[operator]
-    assert commit.rounds < 500
+    assert bench.store.syncs < 500
     threads.close()
     reactor.close()

@@ -105,6 +105,62 @@ def test_the_end_cancels_running_tasks() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_finds_nothing_unfinished_and_the_loop_continues(thread: LoopThread) -> None:
+    done = _begin_step(thread)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert thread.run(asyncio.sleep(0, "continued")) == "continued"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_loop_that_has_just_ended_does_not_keep_a_fork_from_holding_the_others(
+    ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either of two loops: their order is not known."""
+    threads = [LoopThread("first"), LoopThread("second")]
+    for each in threads:
+        each.run(asyncio.sleep(0))
+    other = threads[1 - ended]
+    done = _begin_step(other)
+
+    def call_soon(*_: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    monkeypatch.setattr(threads[ended], "call_soon", call_soon)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    monkeypatch.undo()
+    for each in threads:
+        each.end()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("forking", [0, 1])
+def test_a_loop_that_forks_holds_the_others_but_not_itself(forking: int) -> None:
+    threads = [LoopThread("first"), LoopThread("second")]
+    for each in threads:
+        each.run(asyncio.sleep(0))
+    done = _begin_step(threads[1 - forking])
+
+    async def fork() -> int:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if done else 1)
+        return os.waitpid(child, 0)[1]
+
+    assert threads[forking].run(fork()) == 0
+    for each in threads:
+        each.end()
+
+
+def _begin_step(thread: LoopThread) -> list[str]:
+    """Has the loop begin a long step; the list is empty until that is over."""
     is_begun = threading.Event()
     done: list[str] = []
 
@@ -115,8 +171,4 @@ def test_a_fork_finds_nothing_unfinished_and_the_loop_continues(thread: LoopThre
 
     thread.call_soon(step)
     is_begun.wait()
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if done else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert thread.run(asyncio.sleep(0, "continued")) == "continued"
+    return done

@@ -31,6 +31,13 @@ def test_a_failed_promise_calls_the_error_callback() -> None:
     assert errors == [failure, failure]
 
 
+def test_the_outcome_can_be_read() -> None:
+    completed, failed = Promise.of(3), Promise[int]()
+    failure = ValueError("no")
+    failed.fail(failure)
+    assert (completed.value, completed.error, failed.error) == (3, None, failure)
+
+
 def test_it_is_completed_or_failed_once() -> None:
     promise = Promise.of(1)
     with pytest.raises(RuntimeError):

@@ -341,7 +341,7 @@ def test_a_post_while_a_wake_up_is_read_loses_no_later_one() -> None:
 
 
 class Waits:
-    """A poller that finds nothing, records its timeouts, and takes as long as the test says."""
+    """A poller that finds what the test says, records its timeouts, and takes as long as the test says."""
 
     kind = "noting"
 
@@ -349,6 +349,7 @@ class Waits:
         self.clock = clock
         self.asked: list[int | None] = []
         self.takes_ns = 0
+        self.found: list[tuple[int, int]] = []
 
     def register(self, fd: int, mask: int) -> None: ...
 
@@ -360,7 +361,7 @@ class Waits:
         self.asked.append(timeout_ns)
         if timeout_ns != 0:
             self.clock.now_ns += self.takes_ns
-        return []
+        return self.found
 
     def close(self) -> None: ...
 
@@ -384,4 +385,17 @@ def test_after_a_short_wait_it_polls_a_few_times_before_it_sleeps() -> None:
     assert asked_within(short_ns) == [short_ns]
     assert asked_within(long_ns) == [*looks, long_ns]
     assert asked_within(long_ns) == [long_ns]
+    reactor.close()
+
+
+def test_what_is_found_by_polling_before_a_sleep_is_served() -> None:
+    clock = StepClock()
+    poller = Waits(clock)
+    reactor = Reactor(poller=poller, clock=clock)
+    poller.takes_ns = reactor_module.SHORT_WAIT_NS // 2
+    reactor.serve(poller.takes_ns)
+    poller.asked.clear()
+    poller.found = [(99, READ)]
+    assert reactor.serve(poller.takes_ns) == [(99, READ)], "a descriptor of asyncio"
+    assert poller.asked == [0]
     reactor.close()

@@ -23,13 +23,13 @@ from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits
 
 
 class PaperWire:
-    """Records what arrives and what is sent; `room` is how many bytes it accepts before it is full."""
+    """Records what arrives and what is sent; `writable_bytes` is how many bytes it accepts before it is full."""
 
     def __init__(self) -> None:
         self.arriving: list[bytes | Exception] = []
         self.sent = bytearray()
         self.calls: list[int] = []
-        self.room = 1 << 40
+        self.writable_bytes = 1 << 40
         self.mask = 0
         self.is_closed = False
 
@@ -52,10 +52,10 @@ class PaperWire:
         return self._take(b"".join(buffers), len(buffers))
 
     def _take(self, data: bytes, parts: int) -> int:
-        if not self.room:
+        if not self.writable_bytes:
             raise BlockingIOError
-        count = min(self.room, len(data))
-        self.room -= count
+        count = min(self.writable_bytes, len(data))
+        self.writable_bytes -= count
         self.sent += data[:count]
         self.calls.append(parts)
         return count
@@ -367,10 +367,10 @@ def test_parts_of_any_size_survive_a_wire_that_accepts_a_few_bytes_at_a_time() -
         bench = Bench()
         parts = [bytes([65 + number]) * size for number in range(20)]
         bench.connection.send(*parts)
-        bench.wire.room = 0
+        bench.wire.writable_bytes = 0
         bench.end_tick()
         while bench.connection.queued_bytes:
-            bench.wire.room = size + 3
+            bench.wire.writable_bytes = size + 3
             bench.connection.on_writable()
         assert bench.wire.sent == b"".join(parts)
 
@@ -378,13 +378,13 @@ def test_parts_of_any_size_survive_a_wire_that_accepts_a_few_bytes_at_a_time() -
 def test_a_full_wire_is_waited_for_and_nothing_is_lost() -> None:
     bench = Bench()
     parts: list[Any] = [b"a" * 10, FileSlice(b"b" * 10), b"c" * 10, b"d" * 10]
-    bench.wire.room = 0
+    bench.wire.writable_bytes = 0
     bench.connection.send(*parts)
     bench.end_tick()
     assert bench.wire.mask == READ | WRITE
     while bench.connection.queued_bytes:
         assert bench.wire.mask & WRITE
-        bench.wire.room = 3
+        bench.wire.writable_bytes = 3
         bench.connection.on_writable()
     assert bench.wire.sent == b"a" * 10 + b"b" * 10 + b"c" * 10 + b"d" * 10
     assert bench.wire.mask == READ
@@ -455,19 +455,19 @@ def test_a_truncated_file_closes_the_connection_instead_of_spinning() -> None:
 def test_a_peer_that_does_not_read_is_not_read_from() -> None:
     bench = Bench(NetworkLimits(pause_above_bytes=100))
     bench.handler.on_frame = lambda data: bench.connection.send(b"x" * 60)
-    bench.wire.room = 0
+    bench.wire.writable_bytes = 0
     bench.arrive(b"".join(frame(b"%d" % number) for number in range(5)))
     assert bench.handler.frames == [b"0", b"1"]
     assert not bench.connection.reading
     assert bench.wire.mask == WRITE
-    bench.wire.room = 69
+    bench.wire.writable_bytes = 69
     bench.connection.on_writable()
     assert not bench.connection.reading  # 51 bytes left, half of the limit is 50.
-    bench.wire.room = 1
+    bench.wire.writable_bytes = 1
     bench.connection.on_writable()
     assert bench.connection.reading
     assert bench.handler.events == ["connected", "drained"]
-    bench.wire.room = 1 << 20
+    bench.wire.writable_bytes = 1 << 20
     bench.end_tick()
     assert bench.handler.frames == [b"0", b"1", b"2", b"3", b"4"]
     assert bench.connection.queued_bytes == 0
@@ -487,13 +487,13 @@ def test_memory_for_sending_has_a_limit_and_slices_do_not_count() -> None:
 
 def test_close_when_sent_sends_the_queue_and_accepts_nothing_more() -> None:
     bench = Bench()
-    bench.wire.room = 2
+    bench.wire.writable_bytes = 2
     bench.connection.send(b"last bytes")
     bench.connection.close_when_sent()
     bench.connection.send(b"too late")
     bench.end_tick()
     assert bench.wire.mask == WRITE
-    bench.wire.room = 100
+    bench.wire.writable_bytes = 100
     bench.connection.on_writable()
     bench.end_tick()
     assert bench.wire.sent == b"last bytes"
@@ -503,7 +503,7 @@ def test_close_when_sent_sends_the_queue_and_accepts_nothing_more() -> None:
 
 def test_close_when_sent_does_not_wait_forever() -> None:
     bench = Bench(NetworkLimits(linger_ms=7))
-    bench.wire.room = 0
+    bench.wire.writable_bytes = 0
     bench.connection.send(b"never read")
     bench.connection.close_when_sent()
     bench.end_tick()

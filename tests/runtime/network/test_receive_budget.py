@@ -125,7 +125,7 @@ def test_unread_responses_are_bounded_for_all_connections_together() -> None:
     )
     crowd.context.look_closer_above_bytes = 1
     for wire in crowd.wires:
-        wire.room = 0
+        wire.writable_bytes = 0
     for connection in crowd.connections:
         connection.send(bytes(9_000))
     assert [connection.is_closed for connection in crowd.connections] == [False, False, False, True, True]

@@ -74,4 +74,6 @@ def test_line_boundaries_are_part_of_the_digest() -> None:
 
 def test_a_memory_address_is_not_allowed_in_a_trace() -> None:
     with pytest.raises(ValueError, match="differs from run to run"):
-        Trace().note(repr(object()))
+        trace = Trace()
+        trace.note(repr(object()))
+        trace.digest  # noqa: B018

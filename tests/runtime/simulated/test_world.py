@@ -209,6 +209,24 @@ def test_a_program_that_halts_leaves_the_machine_on() -> None:
     assert node.is_up
 
 
+def test_a_program_halts_for_an_error_that_a_disk_fault_caused() -> None:
+    node = World(1).add_node(1, idle)
+    error = RuntimeError("the log directory goes offline")
+    error.__cause__ = OSError(errno.EIO, "planted")
+    node.halt(error)
+    assert not node.is_up
+
+
+@pytest.mark.parametrize("error", [InvariantError("two leaders"), TypeError("a bug"), RuntimeError("a bug")])
+def test_a_program_that_fails_without_a_disk_fault_fails_the_seed(error: Exception) -> None:
+    """An executor reports every exception of its core: one of a checker must not look like a crash."""
+    world = World(1)
+    node = world.add_node(1, idle)
+    node.after(0, lambda: node.halt(error))
+    with pytest.raises(type(error), match=str(error)):
+        world.run(NS_PER_MS)
+
+
 def test_messages_to_a_node_that_is_down_are_lost() -> None:
     world = World(1)
     for node_id in (1, 2):

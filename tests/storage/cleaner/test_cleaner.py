@@ -111,7 +111,7 @@ def test_a_checkpoint_beyond_the_log_is_corrected() -> None:
     disk.write_atomically(CHECKPOINT, b"0\n2\norders 0 99\ngone 0 5\n")
     cleaner, _ = cleaner_of(disk, clock, log)
     list(steps(cleaner))
-    assert disk.read_bytes(CHECKPOINT) == b"0\n1\norders 0 4\n", "and the partition that is gone is dropped"
+    assert disk.read_bytes(CHECKPOINT) == b"0\n1\norders 0 4\n", "and the removed partition is dropped"
 
 
 def test_a_damaged_checkpoint_means_cleaning_from_the_start(caplog: pytest.LogCaptureFixture) -> None:
@@ -243,7 +243,8 @@ def test_workers_can_do_what_waits_for_the_device(monkeypatch: pytest.MonkeyPatc
     assert not failures
 
 
-def test_a_swap_that_fails_when_it_is_given_up_fails_the_directory() -> None:
+@pytest.mark.parametrize("is_stop", [False, True])
+def test_a_swap_that_fails_when_it_is_given_up_fails_the_directory(is_stop: bool) -> None:
     # M-E5
     clock = HandClock()
     disk = SimulatedDisk(SeededRandom(1), wall_ms=clock.wall_ms)
@@ -253,7 +254,10 @@ def test_a_swap_that_fails_when_it_is_given_up_fails_the_directory() -> None:
     while bases(log) == [0, 1, 2, 3, 4]:
         cleaner.step()
     disk.fail(1, errno.EIO, kinds={Kind.RENAME})
-    cleaner.abort(ORDERS)
+    if is_stop:
+        cleaner.stop()
+    else:
+        cleaner.abort(ORDERS)
     assert [log_dir for log_dir, _ in failures] == ["/data"]
 
 

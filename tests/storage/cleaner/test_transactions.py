@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.batch.control import ControlType
-from barnabas.storage.cleaner.transactions import CleanedTransactions, CleaningJudge
+from barnabas.storage.cleaner.transactions import CleanedTransactions, CleanerCallbacks
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
 ABORTED = AbortedTransaction(producer_id=7, first_offset=10, last_offset=20, last_stable_offset=10)
@@ -55,10 +55,10 @@ def test_two_aborted_transactions_of_one_producer_follow_each_other() -> None:
 
 def test_the_batch_that_tells_of_a_producer_is_known() -> None:
     """Trap 14: the sequence numbers survive compaction."""
-    judge = CleaningJudge(CleanedTransactions(), {1: (50, 3), 2: (None, 4)})
-    assert judge.ends_producer(1, 3, 50, False)
-    assert not judge.ends_producer(1, 3, 49, False)
-    assert judge.ends_producer(2, 4, 60, True)
-    assert not judge.ends_producer(2, 3, 59, True)
-    assert not judge.ends_producer(2, 4, 60, False)
-    assert not judge.ends_producer(3, 0, 70, False)
+    callbacks = CleanerCallbacks(CleanedTransactions(), {1: (50, 3), 2: (None, 4)})
+    assert callbacks.ends_producer(1, 3, 50, False)
+    assert not callbacks.ends_producer(1, 3, 49, False)
+    assert callbacks.ends_producer(2, 4, 60, True)
+    assert not callbacks.ends_producer(2, 3, 59, True)
+    assert not callbacks.ends_producer(2, 4, 60, False)
+    assert not callbacks.ends_producer(3, 0, 70, False)

@@ -129,11 +129,11 @@ def test_a_failure_at_run_time_is_reported_once_and_frees_the_lock() -> None:
     disk = MemoryDisk()
     dirs = LogDirs(disk, ["/a", "/b"])
     dirs.open()
-    told: list[tuple[str, str]] = []
-    dirs.on_offline(lambda path, reason: told.append((path, reason)))
+    reported: list[tuple[str, str]] = []
+    dirs.on_offline(lambda path, reason: reported.append((path, reason)))
     dirs.fail("/a", OSError(errno.EIO, "I/O error"))
     dirs.fail("/a", OSError(errno.EIO, "I/O error"))
-    assert told == [("/a", "/a: the device reports an input/output error; check it and restart")]
+    assert reported == [("/a", "/a: the device reports an input/output error; check it and restart")]
     assert dirs.live == ["/b"]
     assert not dirs.is_live("/a")
     LogDirs(disk, ["/a"]).open()

@@ -204,3 +204,15 @@ def test_a_directory_that_cannot_be_written_is_reported() -> None:
     assert failed == {
         "/a": "/a/meta.properties: no space is left on the device; free space there and restart",
     }
+
+
+def test_directories_after_a_damaged_one_are_read() -> None:
+    disk, _ = formatted(b=kraft(ID_1), d=kraft(ID_2))
+    for folder in ("/a", "/c", "/e"):
+        disk.make_folder(folder)
+        disk.write_atomically(f"{folder}/meta.properties", b"version=77\n")
+    disk.make_folder("/f")
+    ensemble = MetaPropertiesEnsemble.load(disk, [f"/{name}" for name in "abcdef"])
+    assert set(ensemble.failed) == {"/a", "/c", "/e"}
+    assert set(ensemble.by_dir) == {"/b", "/d"}
+    assert ensemble.unformatted == ("/f",)

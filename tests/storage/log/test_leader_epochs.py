@@ -74,7 +74,7 @@ def test_which_epoch_wrote_an_offset() -> None:
 
 
 def test_an_epoch_above_those_of_the_file_waits_for_the_flush() -> None:
-    """A crash before it has the records of that epoch read again, which tells of it."""
+    """A crash before it has the records of that epoch read again, which restores it."""
     disk = MemoryDisk()
     epochs = epochs_of(disk, (4, 0), (7, 30))
     assert disk.read_bytes(PATH) == b""
@@ -82,7 +82,7 @@ def test_an_epoch_above_those_of_the_file_waits_for_the_flush() -> None:
     epochs.assign(8, 40)
     assert epochs_of(disk).entries == [(4, 0), (7, 30)]
     epochs.truncate_from_end(30)
-    # Records of epoch 5 would not tell that epoch 7 is gone.
+    # Records of epoch 5 would not show that epoch 7 was removed.
     epochs.assign(5, 30)
     assert epochs_of(disk).entries == [(4, 0), (5, 30)]
 

@@ -186,7 +186,7 @@ def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
 
 
 def test_a_flush_from_before_a_move_proves_nothing() -> None:
-    """The folder is gone under its old name when the flush comes to sync it."""
+    """The folder has been renamed when the flush syncs it."""
     log = open_log(options=TINY)
     write(log, *[2] * 5)
     plan = log.plan_flush()
@@ -314,7 +314,7 @@ def disk_with_power(seed: int) -> SimulatedDisk:
 
 
 def test_a_log_restarted_at_its_start_offset_stays_there() -> None:
-    """The name of its first segment is all that tells: the checkpoint has only starts within a segment."""
+    """Only the name of its first segment says so: the checkpoint has only starts within a segment."""
     for seed in range(20):
         disk = disk_with_power(seed)
         disk.make_folder(FOLDER)
@@ -393,15 +393,15 @@ def test_removed_segments_wait_under_another_name_and_go_when_it_is_time() -> No
     renamed = names(disk, ".deleted")
     assert f"{second.base_offset:020d}.snapshot.deleted" in renamed
     assert f"{first.base_offset:020d}.log.deleted" in renamed
-    (job,) = log.take_file_deletions()
-    assert job.due_ms == T0 + TINY.file_delete_delay_ms
+    (deletion,) = log.take_file_deletions()
+    assert deletion.due_ms == T0 + TINY.file_delete_delay_ms
     assert log.take_file_deletions() == []
     log.rename_folder("orders-0.0123456789abcdef0123456789abcdef-delete")
-    job.run()
+    deletion.run()
     assert not [name for name in disk.names(log.folder) if name.endswith(".deleted")]
-    job.run()
+    deletion.run()
     assert slice_ is not None
-    assert len(slice_.read()) == first.size  # whoever had begun to read it goes on
+    assert len(slice_.read()) == first.size  # a reader that has started continues
 
 
 def test_a_log_of_which_all_goes_is_rolled_first() -> None:

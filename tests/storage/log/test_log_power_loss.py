@@ -1,4 +1,4 @@
-"""Power is lost after every single operation of a log's life: what was flushed is there, what is read is sound."""
+"""Power is lost after every single operation of a log's life: what was flushed is there, what is read is valid."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(disk: SimulatedDisk, promise: Promise, seed: int) -> None:
     log = open_log(twin, TINY, clean=False, recovery_point=promise.recovery_point)
     found = {one.base_offset: one.copy() for one in read_all(log)}  # checks every CRC
     for offset, data in promise.flushed.items():
-        assert found.get(offset) == data, f"the flushed batch at {offset} is gone"
+        assert found.get(offset) == data, f"the flushed batch at {offset} is lost"
     write(log, 2, epoch=20)
     log.flush()
     log.close()

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from barnabas.batch.build import build_empty
-from barnabas.storage.log.log_reader import MAX_TIMESTAMP, TimestampAndOffset
+from barnabas.runtime.disk.memory_disk import MemoryDisk
+from barnabas.storage.log.leader_epochs import LeaderEpochs
+from barnabas.storage.log.log_reader import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    LogReader,
+    TimestampAndOffset,
+)
 from tests.storage.logs import SMALL, T0, HandClock, open_log, write
 
 
@@ -41,7 +52,7 @@ def test_the_batch_of_an_offset_is_not_looked_for_where_that_would_wait_for_the_
 
 
 def test_a_batch_that_compaction_emptied_has_no_newest_record() -> None:
-    """Its time is still the largest, but nobody can be given an offset for it."""
+    """Its time is still the largest, but no lookup returns an offset for it."""
     log = open_log()
     write(log, 2)
     emptied = build_empty(
@@ -51,3 +62,28 @@ def test_a_batch_that_compaction_emptied_has_no_newest_record() -> None:
     log.set_high_watermark(log.end_offset)
     assert log.offset_for_time(MAX_TIMESTAMP) is None
     assert log.offset_for_time(T0 + 1) == TimestampAndOffset(T0 + 1, 1, 0)
+
+
+@pytest.mark.parametrize("special", [EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP])
+def test_the_earliest_offset_has_the_epoch_that_wrote_it_if_it_is_known(special: int) -> None:
+    """Records before the first known epoch may be of an older one."""
+    disk = MemoryDisk()
+    disk.make_folder("/epochs")
+    epochs = LeaderEpochs(disk, "/epochs")
+    epochs.load()
+    reader: Any = None
+
+    def earliest(log_start_offset: int) -> tuple[int, int, int | None]:
+        found = LogReader.offset_for_time(reader, special, log_start_offset, 99, epochs)
+        assert found is not None
+        return found.timestamp, found.offset, found.leader_epoch
+
+    assert earliest(5) == (-1, 5, None)
+    epochs.assign(3, 7)
+    assert [earliest(start) for start in (6, 7, 8)] == [(-1, 6, None), (-1, 7, 3), (-1, 8, 3)]
+    latest = LogReader.offset_for_time(reader, LATEST_TIMESTAMP, 5, 99, epochs)
+    assert latest is not None
+    assert (latest.timestamp, latest.offset, latest.leader_epoch) == (-1, 99, 3)
+    tiered = LogReader.offset_for_time(reader, LATEST_TIERED_TIMESTAMP, 5, 99, epochs)
+    assert tiered is not None
+    assert (tiered.timestamp, tiered.offset, tiered.leader_epoch) == (-1, -1, -1)

@@ -146,9 +146,9 @@ def test_later_segments_are_kept_aside_for_a_while() -> None:
     disk.write_atomically(path(second, log_files.LOG), bytes(data))
     again = crashed(disk)
     assert again.segments[-1].base_offset == second
-    (job,) = again.take_file_deletions()
-    assert log_files.of_offset(log.segments[2].base_offset, log_files.LOG, ".deleted") in job.names
-    job.run()
+    (deletion,) = again.take_file_deletions()
+    assert log_files.of_offset(log.segments[2].base_offset, log_files.LOG, ".deleted") in deletion.names
+    deletion.run()
     assert not [name for name in disk.names(FOLDER) if name.endswith(".deleted")]
 
 
@@ -345,6 +345,21 @@ def test_a_folder_that_waits_for_deletion_is_left_alone() -> None:
     assert files(disk, folder) == before
     log.delete()
     assert disk.names("/data") == []
+
+
+def test_epochs_of_lost_batches_leave_the_file() -> None:
+    """Batches of these epochs or earlier ones may follow: the append must not have to write the file."""
+    disk = SimulatedDisk(SeededRandom(3))
+    log = open_log(disk)
+    for epoch in (0, 2, 3):
+        write(log, 1, epoch=epoch)
+    log.flush()
+    checkpoint = f"{log.folder}/leader-epoch-checkpoint"
+    assert disk.read_bytes(checkpoint) == b"0\n3\n0 0\n2 1\n3 2\n"
+    disk.open(path(0, ".log")).truncate(0)
+    recovered = crashed(disk)
+    assert recovered.end_offset == 0
+    assert disk.read_bytes(checkpoint) == b"0\n0\n"
 
 
 def test_segments_given_up_by_recovery_do_not_come_back_before_a_flush_either() -> None:

@@ -53,7 +53,7 @@ def log_of(manager: LogManager) -> Log:
 
 
 def killed(manager: LogManager, options: LogOptions = DELETE) -> Log:
-    """The log as the next process finds it, which is told this policy."""
+    """The log as the next process finds it, with this policy."""
     manager.dirs.close()
     return manager_of(manager.disk, options=options).logs[A0]
 

@@ -102,7 +102,7 @@ def test_segments_before_the_log_start_go_even_if_nothing_else_may() -> None:
     assert expire(log, T0 + 100 * HOUR_MS) == 1
     assert (bases(log), log.log_start_offset) == ([3, 6], 5)
     log.advance_log_start(9)
-    assert expire(log, T0 + 100 * HOUR_MS) == 1, "the active segment stays although its records are gone"
+    assert expire(log, T0 + 100 * HOUR_MS) == 1, "the active segment stays although its records are deleted"
     assert bases(log) == [6]
 
 
@@ -112,7 +112,7 @@ def test_files_go_after_file_delete_delay_ms(delay_ms: int) -> None:
     log = log_of(replace(SMALL, retention_ms=HOUR_MS, file_delete_delay_ms=delay_ms), 1, 99)
     expire(log, T0 + 100 * HOUR_MS)
     assert "00000000000000000000.log.deleted" in files(log.disk)
-    (job,) = log.take_file_deletions()
-    assert job.due_ms == log.clock.monotonic_ns() // 10**6 + delay_ms
-    job.run()
+    (deletion,) = log.take_file_deletions()
+    assert deletion.due_ms == log.clock.monotonic_ns() // 10**6 + delay_ms
+    deletion.run()
     assert not any(name.endswith(".deleted") for name in files(log.disk))

@@ -56,3 +56,17 @@ def test_a_log_start_beyond_the_end_hides_no_aborted_transaction() -> None:
     again = open_log(disk, clean=False, recovery_point=4, log_start_offset=9, high_watermark=7)
     assert (again.log_start_offset, again.end_offset) == (0, 7)
     assert again.aborted_transactions(0, 7) == aborted
+
+
+def test_a_follower_learns_of_the_producers_among_others_in_one_fetch() -> None:
+    leader, follower = open_log(MemoryDisk()), open_log(MemoryDisk())
+    write(leader, 2)
+    idempotent(leader, 7, 0, count=3)
+    write(leader, 1)
+    transactional(leader, 8, 0)
+    fetched = leader.read(0, 1 << 20, upper_bound=leader.end_offset).slice
+    assert fetched is not None
+    follower.append_as_follower(fetched.read(), 0)
+    assert follower.end_offset == leader.end_offset
+    assert {name: entry.last_sequence for name, entry in follower.producers.entries.items()} == {7: 2, 8: 0}
+    assert follower.first_unstable_offset == leader.first_unstable_offset == 6

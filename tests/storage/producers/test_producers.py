@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from barnabas.batch.control import EndTransactionMarker
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.storage.producers.producer_append import AppendOrigin, CompletedTransaction
@@ -120,6 +122,27 @@ def test_producers_expire_unless_a_transaction_is_open() -> None:
     again = producers_on(disk)
     again.reload(0, 12, T0 + EXPIRATION_MS)
     assert sorted(again.entries) == [1]
+
+
+@pytest.mark.parametrize(
+    ("supports_epoch_bump", "marker_epoch", "is_ended"),
+    [
+        # From transaction.version 2 on a marker has the epoch after its transaction's (KIP-890).
+        (True, 4, True),
+        (True, 3, False),
+        (True, 2, False),
+        (False, 3, True),
+    ],
+)
+def test_a_marker_ends_the_verification_of_its_own_transaction_only(
+    supports_epoch_bump: bool, marker_epoch: int, is_ended: bool
+) -> None:
+    """The marker of the last transaction ended it, too: the next one got INVALID_TXN_STATE."""
+    producers = producers_on(MemoryDisk())
+    producers.start_verification(3, 0, 3, supports_epoch_bump=supports_epoch_bump, now_ms=T0)
+    producers.marker_appended(3, marker_epoch)
+    producers.marker_appended(4, marker_epoch)
+    assert (producers.verification(3) is None) == is_ended
 
 
 def test_a_snapshot_marked_deleted_is_renamed() -> None:

@@ -31,15 +31,15 @@ def test_batches_are_checked_once_and_those_written_now_not_at_all() -> None:
     stopped(disk)
     log = open_log(disk, SHORT)
     first = log.segments[0]
-    assert first.sound_from == first.size
+    assert first.valid_from == first.size
     assert read(log, 1, 1) == [1]
-    assert first.sound_from == first.size
+    assert first.valid_from == first.size
     assert read(log, 0) == [0, 1, 2]
-    assert first.sound_from == 0
-    assert log.active.sound_from < log.active.size  # the tail was checked at the start
+    assert first.valid_from == 0
+    assert log.active.valid_from < log.active.size  # the tail was checked at the start
     log.roll()
     write(log, 1)
-    assert log.active.sound_from == 0
+    assert log.active.valid_from == 0
 
 
 def test_a_length_that_reaches_beyond_the_segment_is_no_end_of_the_log() -> None:

@@ -1,7 +1,7 @@
 """The offset map of compaction: the hash of a key -> the last offset of that key.
 
 Contains an open-addressing table in pages of memory, 24 bytes per entry, like Apache Kafka's map.  What is
-added and when belongs in compact.py.
+added and when belongs in compaction.py.
 """
 
 from __future__ import annotations

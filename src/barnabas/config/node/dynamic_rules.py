@@ -1,8 +1,8 @@
 """Rules for a dynamic configuration change: thread pools must not grow or shrink too far in one step, and
 retention settings must not contradict each other (KIP-226, KIP-405).
 
-Contains rules between the current settings and the new ones.  Which options are dynamic belongs in layers.py;
-rules that also apply to a file belong in rules.py.
+Contains rules between the current settings and the new ones.  Which options are dynamic belongs in
+config/layers.py; rules that also apply to a file belong in rules.py.
 """
 
 from __future__ import annotations

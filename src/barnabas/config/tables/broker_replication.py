@@ -40,7 +40,7 @@ ROWS: tuple[Option, ...] = (
         doc="How often high watermarks are checkpointed."),
     Option("replica.selector.class", STRING, None, None, MEDIUM, Feature.REPLICATION,
         doc="Class that selects the replica a consumer reads from (KIP-392)."),
-    Option("replica.socket.receive.buffer.bytes", INT, "65536", None, HIGH, Feature.REPLICATION,
+    Option("replica.socket.receive.buffer.bytes", INT, "65536", None, HIGH, Feature.NONE,
         doc="Receive buffer of a follower's connection to its leader."),
     Option("replica.socket.timeout.ms", INT, "30000", None, HIGH, Feature.REPLICATION,
         doc="Socket timeout of a follower's fetch; not shorter than replica.fetch.wait.max.ms."),

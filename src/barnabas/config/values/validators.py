@@ -1,7 +1,7 @@
 """Validation of a single value, derived from the text of valid values that Apache Kafka prints.
 
 A row says `[1,...]` or `[compact, delete]`; the validator, the error message and the reference page are
-derived from that text.  Rules between several options are in node/rules.py and clients.py.
+derived from that text.  Rules between several options are in config/node/rules.py and config/clients.py.
 """
 
 from __future__ import annotations

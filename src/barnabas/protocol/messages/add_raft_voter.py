@@ -5,10 +5,10 @@ Written by tools/generate_messages.py: change that, not this file.
 
 from __future__ import annotations
 
-from barnabas.protocol.schema import Message, int16, int32, string, uint16, uuid
+from barnabas.protocol.schema import Message, field, int16, int32, string, uint16, uuid
 
 
-class AddRaftVoterRequest(Message, key=80, versions=(0, 0), flexible=0):
+class AddRaftVoterRequest(Message, key=80, versions=(0, 1), flexible=0):
     """Adds a controller to the voters of the metadata quorum."""
 
     class Listener(Message):
@@ -21,9 +21,10 @@ class AddRaftVoterRequest(Message, key=80, versions=(0, 0), flexible=0):
     voter_id: int32
     voter_directory_id: uuid
     listeners: list[Listener]
+    ack_when_committed: bool = field("1+", default=True)
 
 
-class AddRaftVoterResponse(Message, key=80, versions=(0, 0), flexible=0):
+class AddRaftVoterResponse(Message, key=80, versions=(0, 1), flexible=0):
     """Whether it was added."""
 
     throttle_time_ms: int32

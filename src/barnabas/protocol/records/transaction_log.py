@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message, field, int8, int16, int32, int64, 
 
 
 class TransactionLogKey(Message, key=0, versions=(0, 0)):
-    """The transactional id."""
+    """The key of a transactional id."""
 
     transactional_id: string
 

@@ -13,11 +13,12 @@ class LatestWrite:
     A write that is still queued on a worker must not undo one that was planned later and is already done.
     """
 
-    __slots__ = ("_done", "_lock", "_planned")
+    __slots__ = ("_done", "_lock", "planned")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._planned = 0
+        # The number of the write that was planned last.
+        self.planned = 0
         self._done = 0
 
     def plan(self, write: Callable[[], None]) -> Callable[[], None]:
@@ -25,8 +26,8 @@ class LatestWrite:
 
         Must be called on one thread.
         """
-        self._planned += 1
-        return partial(self._run, self._planned, write)
+        self.planned += 1
+        return partial(self._run, self.planned, write)
 
     def _run(self, number: int, write: Callable[[], None]) -> None:
         with self._lock:

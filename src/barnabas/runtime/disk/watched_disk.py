@@ -1,7 +1,5 @@
-"""A Disk that reports what is about to be done to it: to find out who waits for the device, or to fail it.
-
-What lives here: a Disk around another one.  What may not: what is made of the reports (loop_guard, tests).
-"""
+"""A Disk around another one that reports each operation before it runs: to find waits for the device, or to
+fail it."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from barnabas.runtime.disk.disk import Buffer, Disk, File, Lock, Slice, WholeFil
 from barnabas.runtime.simulated.disk_faults import Kind
 
 Watch = Callable[[Kind, str], None]
-"""Called before an operation with its kind and path; what it raises is what the operation raises."""
+"""Called before an operation with its kind and path; the operation raises what it raises."""
 
 
 class WatchedFile:

@@ -1,7 +1,4 @@
-"""Calling everyone who asked to be called: one that fails is neither silent nor hurts the others.
-
-What lives here: that rule.  What may not: who is called, and why.
-"""
+"""Calls callbacks so that one that fails neither goes unnoticed nor affects the others."""
 
 from __future__ import annotations
 

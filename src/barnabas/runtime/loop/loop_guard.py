@@ -1,7 +1,6 @@
 """A guard over a loop: nothing on it waits for the device, and no tick computes for long.
 
-What lives here: noticing both, for tests.  What may not: mending it.  The simulated world has the same rule
-for syncs (see `world.Node`).
+For tests.  The simulated world has the same rule for syncs (see `world.Node`).
 
 Wall time proves little on a machine that others use, so a tick is measured by the processor time of its own
 thread, and syncs are not timed at all: one on the loop is a fault however quick it was.
@@ -16,30 +15,30 @@ from collections.abc import Callable
 from barnabas.runtime.simulated.disk_faults import SYNCS, Kind
 
 LIMIT_NS = 10_000_000
-"""What a tick may take on a machine of its own."""
+"""The limit of a tick on an otherwise idle machine."""
 
 SLOW_MACHINE_FACTOR = 20
-"""How much slower a machine may be that runs tests beside others, without a compiled engine; first uses
-(imports of handlers, codecs that are made on demand) are included."""
+"""How much slower a machine may be that runs other tests too, without the compiled engine; first uses
+(imports of handlers, codecs compiled on demand) are included."""
 
 FRAMES_SHOWN = 12
 
 
 class LoopGuard:
-    """Armed while a loop serves; `faults` says what should not have happened."""
+    """Armed while a loop serves; `faults` lists the violations."""
 
     def __init__(self, is_on_loop: Callable[[], bool] | None = None, *, raises: bool = False) -> None:
         thread = threading.current_thread()
         self._is_on_loop = is_on_loop or (lambda: threading.current_thread() is thread)
         self.is_armed = False
-        # Whether a sync on the loop fails at once; else who has the guard looks at its faults at the end.
+        # Whether a sync on the loop raises at once; otherwise the owner checks the faults at the end.
         self._raises = raises
         self.faults: list[str] = []
-        # Syncs that were done elsewhere: a guard that saw none proves nothing.
+        # Syncs on other threads: a guard that saw none proves nothing.
         self.syncs_elsewhere = 0
 
     def watch(self, kind: Kind, path: str) -> None:
-        """To be told of every operation of a disk (see `watched_disk`), on the thread that does it."""
+        """Called for every operation of a disk (see `watched_disk`), on its thread."""
         if kind not in SYNCS:
             return
         if not self._is_on_loop():
@@ -51,11 +50,11 @@ class LoopGuard:
                 self.check()
 
     def ticked(self, cpu_ns: int) -> None:
-        """A tick of the loop took so much processor time."""
+        """Called with the processor time of a tick."""
         if self.is_armed and cpu_ns > LIMIT_NS * SLOW_MACHINE_FACTOR:
             self.faults.append(f"a tick took {cpu_ns / 1e6:.1f} ms of processor time")
 
     def check(self) -> None:
-        """AssertionError with all that was noticed."""
+        """Raises AssertionError if there are faults."""
         if self.faults:
             raise AssertionError("\n".join(self.faults))

@@ -38,6 +38,16 @@ class Promise(Generic[T]):
     def done(self) -> bool:
         return self._done
 
+    @property
+    def error(self) -> BaseException | None:
+        """The error of a failed promise."""
+        return self._error
+
+    @property
+    def value(self) -> T:
+        """The value of a completed promise."""
+        return self._value  # type: ignore[return-value]  # T itself may be None
+
     def set(self, value: T) -> None:
         """Complete the promise."""
         self._settle()

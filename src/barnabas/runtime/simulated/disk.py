@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
-from barnabas.runtime.disk.descriptor_io import total_bytes
 from barnabas.runtime.disk.disk import Buffer, BytesSlice, WholeFiles, refuse
 from barnabas.runtime.disk.file_tree import Folder, canonical
 from barnabas.runtime.random import Random
@@ -92,9 +91,9 @@ class SimulatedFile:
 
     def _write(self, offset: int, parts: Sequence[Buffer]) -> None:
         self._check(offset, for_writing=True)
-        length = total_bytes(parts)
-        fault = self._disk.begin(Kind.WRITE, self.path, length)
         data = b"".join(parts)
+        length = len(data)
+        fault = self._disk.begin(Kind.WRITE, self._content.path, length)
         if fault is not None:
             self._content.write(offset, data[: fault.kept_bytes])
             raise fault.error(self.path)
@@ -113,8 +112,9 @@ class SimulatedFile:
         self._disk.check_power(self._life)
         if self._closed or (for_writing and not self._writable):
             refuse(errno.EBADF, self.path)
-        if positions and min(positions) < 0:
-            refuse(errno.EINVAL, self.path)
+        for position in positions:
+            if position < 0:
+                refuse(errno.EINVAL, self.path)
 
 
 class SimulatedLock:

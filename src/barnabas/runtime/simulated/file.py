@@ -86,8 +86,10 @@ class SimulatedContent:
         end = offset + len(data)
         if end == offset:
             return
-        self._own()
-        self._remember(offset, end)
+        if self._shared:
+            self._own()
+        if offset // PAGE_BYTES not in self._old_pages or end > (offset // PAGE_BYTES + 1) * PAGE_BYTES:
+            self._remember(offset, end)
         if self._lost:
             self._lost.difference_update(range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1))
         if offset > len(self.data):

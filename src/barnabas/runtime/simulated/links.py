@@ -63,9 +63,10 @@ class Links:
         if faults.loss and self._random.fraction() < faults.loss:
             self.lost += 1
             return
-        self._agenda.after(self.delay_ns(), partial(self._arrive, sender, to, message))
+        arrive = partial(self._arrive, sender, to, message)
+        self._agenda.after(self.delay_ns(), arrive)
         if faults.duplicate and self._random.fraction() < faults.duplicate:
-            self._agenda.after(self.delay_ns(), partial(self._arrive, sender, to, message))
+            self._agenda.after(self.delay_ns(), arrive)
 
     def delay_ns(self) -> int:
         faults = self.faults

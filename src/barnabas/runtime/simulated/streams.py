@@ -65,6 +65,7 @@ class SimulatedWire:
         self._inbox = bytearray()
         self._ended = False
         self._reset = False
+        self._is_dropped = False
         self._mask = 0
         self._report_due = False
 
@@ -117,8 +118,9 @@ class SimulatedWire:
                 self._depart(b"")
 
     def drop(self) -> None:
-        """The process has ended, and pieces in flight are lost."""
+        """The process has ended, and pieces in flight are lost; what its last event still sends, too."""
         self.is_open = False
+        self._is_dropped = True
         self._under_way.clear()
 
     def reset(self) -> None:
@@ -139,6 +141,8 @@ class SimulatedWire:
         return WINDOW_BYTES - self._under_way_bytes - (len(peer._inbox) if peer is not None else 0)
 
     def _depart(self, piece: bytes) -> None:
+        if self._is_dropped:
+            return
         arrival_ns = self._streams.agenda.now_ns + self._streams.links.delay_ns()
         self._under_way.append((arrival_ns, piece))
         self._under_way_bytes += len(piece)

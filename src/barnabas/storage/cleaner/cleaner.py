@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.units import NS_PER_MS
@@ -50,14 +51,14 @@ class CleanerOptions:
     backoff_ms: int = 15_000
 
     @classmethod
-    def of(cls, broker: Mapping[str, object]) -> CleanerOptions:
+    def of(cls, broker: Mapping[str, Any]) -> CleanerOptions:
         """From the broker's effective configuration."""
         values = {
             name: broker[f"log.cleaner.{name.replace('_', '.')}"]
             for name in cls.__dataclass_fields__
             if f"log.cleaner.{name.replace('_', '.')}" in broker
         }
-        return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
+        return cls(**values)
 
     @property
     def limits(self) -> RoundLimits:

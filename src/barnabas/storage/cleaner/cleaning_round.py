@@ -1,6 +1,6 @@
 """One cleaning of one log: index the keys of the dirty part, then rewrite segments without outdated records.
 
-cleaner.py decides which log is cleaned and when, batch/engine/compact.py which records are kept.
+cleaner.py decides which log is cleaned and when, batch/engine/compaction.py which records are kept.
 
 A round is a generator: each step reads at most one piece of a segment and yields the bytes it read and wrote,
 so that it never blocks a broker's loop for long (compaction and requests share one thread).  Where a new
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from barnabas.batch.engine.compact import filter_chunk, index_chunk
-from barnabas.batch.engine.compact_write import Walk
+from barnabas.batch.engine.compaction import filter_chunk, index_chunk
+from barnabas.batch.engine.compaction_write import Walk
 from barnabas.batch.engine.offset_map import BYTES_PER_ENTRY, OffsetMap
 from barnabas.batch.view import LOG_OVERHEAD
 from barnabas.storage.cleaner.cleaning_plan import LogToClean, group_segments, segments_between
-from barnabas.storage.cleaner.transactions import CleanedTransactions, CleaningJudge
+from barnabas.storage.cleaner.transactions import CleanedTransactions, CleanerCallbacks
 from barnabas.storage.log import log_files
 from barnabas.storage.log.deferred_work import OpenFiles, PendingSync
 from barnabas.storage.log.log import Log
@@ -142,7 +142,7 @@ class CleaningRound:
         log, first, stop = target.log, target.first_dirty_offset, target.first_uncleanable_offset
         transactions = CleanedTransactions()
         transactions.expect_aborted(log.aborted_transactions(first, stop))
-        judge = CleaningJudge(transactions, {})
+        callbacks = CleanerCallbacks(transactions, {})
         dirty = segments_between(log, first, stop)
         for index, segment in enumerate(dirty):
             header = segment.locate(first)
@@ -150,7 +150,7 @@ class CleaningRound:
             while position < segment.size:
                 piece = _piece(log, segment, position, self.limits.piece_bytes)
                 walk = Walk()
-                position += index_chunk(offsets, piece, first, self.limits.max_entries, judge, walk)
+                position += index_chunk(offsets, piece, first, self.limits.max_entries, callbacks, walk)
                 self.stats.map_bytes_read += walk.bytes_read
                 self.stats.map_records_read += walk.records_read
                 yield len(piece)
@@ -169,11 +169,11 @@ class CleaningRound:
         )
         try:
             transactions.keep_aborted = _keeper(cleaned)
-            judge = CleaningJudge(transactions, log.last_records_of_producers())
+            callbacks = CleanerCallbacks(transactions, log.last_records_of_producers())
             for index, segment in enumerate(group):
                 upper = group[index + 1].base_offset if index + 1 < len(group) else segment.next_offset()
                 transactions.expect_aborted(log.aborted_transactions(segment.base_offset, upper))
-                yield from self._clean_into(cleaned, segment, offsets, judge)
+                yield from self._clean_into(cleaned, segment, offsets, callbacks)
             cleaned.become_inactive()
             yield from self._sync_segment(cleaned)
             # Retention and the next cleaning use the age of the records, not of the rewrite.
@@ -221,7 +221,7 @@ class CleaningRound:
         sync.finish()
 
     def _clean_into(
-        self, cleaned: Segment, segment: Segment, offsets: OffsetMap, judge: CleaningJudge
+        self, cleaned: Segment, segment: Segment, offsets: OffsetMap, callbacks: CleanerCallbacks
     ) -> Iterator[int]:
         delete_retention_ms = self.target.log.options.delete_retention_ms
         stop = self.target.first_uncleanable_offset
@@ -229,7 +229,7 @@ class CleaningRound:
         while position < segment.size:
             piece = _piece(self.target.log, segment, position, self.limits.piece_bytes)
             walk = Walk()
-            position += filter_chunk(offsets, piece, self.now_ms, delete_retention_ms, stop, judge, walk)
+            position += filter_chunk(offsets, piece, self.now_ms, delete_retention_ms, stop, callbacks, walk)
             output = walk.output()
             if output:
                 cleaned.append(output, walk.last_offset)
@@ -262,5 +262,5 @@ def _piece(log: Log, segment: Segment, position: int, limit: int) -> bytes:
         data = segment.read_at(position, size)
     following = log.segments.after(segment)
     highest = log.end_offset if following is None else following.base_offset
-    sound_end = segment.check(position, position + len(data), highest)
-    return data[: sound_end - position]
+    valid_end = segment.check(position, position + len(data), highest)
+    return data[: valid_end - position]

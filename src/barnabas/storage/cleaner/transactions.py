@@ -1,7 +1,7 @@
 """The cleaner's view of transactions and producers while it reads a log from its start.
 
 Contains which transactions were aborted, which still have records, and which batches must be kept for
-producer state.  Records and keys belong in batch/engine/compact.py.
+producer state.  Records and keys belong in batch/engine/compaction.py.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _contradiction(producer_id: int, offset: int, what: str) -> ValueError:
     )
 
 
-class CleaningJudge:
+class CleanerCallbacks:
     """The engine's callbacks during one pass over a log."""
 
     __slots__ = ("_last_records", "_transactions")

@@ -1,7 +1,7 @@
 """The log directories of a broker: which are live or offline, and their locks.
 
 Contains checking and locking the folders of `log.dirs` at start, choosing one for a new partition, and taking
-one offline.  The logs belong in log_manager.py, the rules of meta.properties in meta_properties.py.
+one offline.  The logs belong in storage/log_manager.py, the rules of meta.properties in meta_properties.py.
 
 A directory that cannot be used is offline and does not affect the others (KIP-112); if none is left, the
 start fails.  A directory locked by another process always fails the start: two brokers must never share a

@@ -42,6 +42,14 @@ class AppendResult(NamedTuple):
     bytes_appended: int
     duplicate: bool = False
 
+    def followed_by(self, later: AppendResult) -> AppendResult:
+        """The result of this append and a later one together."""
+        return self._replace(
+            last_offset=later.last_offset,
+            max_timestamp=max(self.max_timestamp, later.max_timestamp),
+            bytes_appended=self.bytes_appended + later.bytes_appended,
+        )
+
 
 class UnexpectedAppendOffset(KafkaError):
     """The batches of a follower append start before the log end offset."""
@@ -50,6 +58,13 @@ class UnexpectedAppendOffset(KafkaError):
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         self.first_offset = first_offset
         self.last_offset = last_offset
+
+
+class GapNotNoted(KafkaError):
+    """The batches of a follower append have the log's first gap, which must be checkpointed before it."""
+
+    def __init__(self, log_name: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, f"the first gap of {log_name} is not noted yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,13 @@ class Prepared:
     first_offset: int
     last_offset: int
     max_timestamp: int
+
+    def end_within(self, max_bytes: int) -> int:
+        """Where the batches that fit into this many bytes end; the first one counts as fitting."""
+        if len(self.data) <= max_bytes:
+            return len(self.data)
+        fitting = [header.end for header in self.headers if header.end <= max_bytes]
+        return fitting[-1] if fitting else self.headers[0].end
 
 
 def rules_of(options: LogOptions) -> CheckRules:

@@ -12,6 +12,7 @@ from barnabas.storage.failure import failing
 from barnabas.storage.log.appends import AppendResult, Prepared
 from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
 from barnabas.storage.producers.producer_replay import ProducerChanges, check_append
+from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def append_prepared(
         return AppendResult(log.end_offset, log.end_offset - 1, -1, -1, log.log_start_offset, 0)
     size = len(prepared.data)
     options = log.options
-    if size > options.segment_bytes:
+    if size > options.segment_bytes and origin is not AppendOrigin.REPLICATION:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"batches of {size} bytes for {log.name} exceed segment.bytes={options.segment_bytes}",
@@ -41,7 +42,12 @@ def append_prepared(
     )
     if changes.duplicate is not None:
         return _duplicate_result(log, changes.duplicate, prepared)
-    _write(log, prepared, size, now_ms)
+    with failing(log.folder, "appending"):  # the segment has rolled the write back
+        segment = _segment_for(log, prepared, size, now_ms)
+        segment.append_batches(prepared.data, prepared.headers)
+        if segment.limits is None:
+            segment.set_limits(options)
+    log.end_offset = prepared.last_offset + 1
     if changes.appends:
         _update_producers(log, changes)
     log.producers.end_offset = log.end_offset
@@ -67,20 +73,15 @@ def _duplicate_result(log: Log, duplicate: BatchMetadata, prepared: Prepared) ->
     )
 
 
-def _write(log: Log, prepared: Prepared, size: int, now_ms: int) -> None:
-    last_offset = prepared.last_offset
-    options = log.options
-    with failing(log.folder, "appending"):  # the segment has rolled the write back
-        for header in prepared.headers:
-            if header.leader_epoch >= 0:
-                log.epochs.assign(header.leader_epoch, header.base_offset)
-        segment = log.segments.last
-        if segment.should_roll(options, now_ms, size, last_offset, prepared.max_timestamp):
-            segment = log.roll_at(prepared.first_offset)
-        segment.append_batches(prepared.data, prepared.headers)
-        if segment.limits is None:
-            segment.set_limits(options)
-    log.end_offset = last_offset + 1
+def _segment_for(log: Log, prepared: Prepared, size: int, now_ms: int) -> Segment:
+    """The segment that takes the batches, rolled if they need a new one; their leader epochs are assigned."""
+    for header in prepared.headers:
+        if header.leader_epoch >= 0:
+            log.epochs.assign(header.leader_epoch, header.base_offset)
+    segment = log.segments.last
+    if segment.should_roll(log.options, now_ms, size, prepared.last_offset, prepared.max_timestamp):
+        return log.roll_at(prepared.first_offset)
+    return segment
 
 
 def _update_producers(log: Log, changes: ProducerChanges) -> None:

@@ -58,6 +58,7 @@ def _from_line(line: str) -> EpochEntry | None:
 class EpochsWrite(NamedTuple):
     """The next content of the file, and the call that writes it, which may run on any thread."""
 
+    number: int
     entries: tuple[EpochEntry, ...]
     run: Callable[[], None]
 
@@ -65,15 +66,28 @@ class EpochsWrite(NamedTuple):
 class LeaderEpochs:
     """Used only on the log's thread; the call that `plan_write` returns may run on another."""
 
-    __slots__ = ("_disk", "_file", "_latest", "_latest_epoch", "_unwritten", "_written", "entries")
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_latest",
+        "_latest_epoch",
+        "_unwritten",
+        "_written",
+        "_written_number",
+        "entries",
+        "on_unwritten",
+    )
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.entries: list[EpochEntry] = []
         self._latest_epoch = UNDEFINED_EPOCH
         self._latest = LatestWrite()
         self._unwritten = False
-        # The content of the file.
+        # Called when the file is out of date.
+        self.on_unwritten: Callable[[], object] | None = None
+        # The content of the file, and the number of its write.
         self._written: tuple[EpochEntry, ...] = ()
+        self._written_number = 0
         self._disk = disk
         self.moved_to(folder)
 
@@ -104,8 +118,9 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Add the start offset of a leader epoch.
 
-        An epoch above those in the file is written with the next flush: after an earlier crash, recovery
-        restores it from the batches.  So becoming the leader of ten thousand partitions needs no syncs.
+        An epoch above those in the file is written in the background or with the next flush: after an earlier
+        crash, recovery restores it from the batches.  So becoming the leader of ten thousand partitions waits
+        for no syncs.
         """
         if epoch == self._latest_epoch and start_offset >= self.entries[-1].start_offset:
             return
@@ -123,6 +138,7 @@ class LeaderEpochs:
                 # This leader cannot write either; a retry must not find the epoch already assigned.
                 self._replace(before)
                 raise
+        self._report_unwritten()
 
     def assign_all(self, entries: Iterable[tuple[int, int]]) -> None:
         """Add several entries with a single write."""
@@ -176,7 +192,7 @@ class LeaderEpochs:
             self._replace([EpochEntry(self.entries[later - 1].epoch, start_offset), *self.entries[later:]])
 
     def clear(self, *, write: bool = True) -> None:
-        """Remove all entries; without `write`, the next flush writes the file."""
+        """Remove all entries; without `write`, the truncation or the next flush writes the file."""
         self._replace([])
         if write:
             self._write()
@@ -186,6 +202,11 @@ class LeaderEpochs:
             self.entries = entries
             self._latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
             self._unwritten = True
+            self._report_unwritten()
+
+    def _report_unwritten(self) -> None:
+        if self._unwritten and self.on_unwritten is not None:
+            self.on_unwritten()
 
     def write_out(self, *, sync: bool = True) -> None:
         """Write deferred changes to the file."""
@@ -199,16 +220,19 @@ class LeaderEpochs:
         """
         return self._plan(sync=True) if self._unwritten else None
 
-    def written(self, entries: tuple[EpochEntry, ...]) -> None:
-        """Called when the file contains these entries."""
-        self._written = entries
-        self._unwritten = entries != tuple(self.entries)
+    def written(self, write: EpochsWrite) -> None:
+        """Called when a planned write is done, in any order: the file contains what was planned last."""
+        if write.number > self._written_number:
+            self._written_number = write.number
+            self._written = write.entries
+            self._unwritten = write.entries != tuple(self.entries)
 
     def _plan(self, *, sync: bool) -> EpochsWrite:
         entries, file = tuple(self.entries), self._file
-        return EpochsWrite(entries, self._latest.plan(lambda: file.write(entries, sync=sync)))
+        run = self._latest.plan(lambda: file.write(entries, sync=sync))
+        return EpochsWrite(self._latest.planned, entries, run)
 
     def _write(self, *, sync: bool = True) -> None:
         planned = self._plan(sync=sync)
         planned.run()
-        self.written(planned.entries)
+        self.written(planned)

@@ -63,11 +63,9 @@ class LocalLog:
     def active(self) -> Segment:
         return self.segments.last
 
-    def begin_anew(self, base_offset: int, *, sync: bool) -> None:
+    def start_at(self, base_offset: int) -> None:
         """Create an empty segment at this offset, after all segments were removed."""
         self.segments.add(self._new_segment(base_offset))
-        if sync:
-            self.disk.sync_folder(self.folder)
 
     def note_new_name(self) -> None:
         """Called when another class may have created a file in this folder."""
@@ -109,10 +107,14 @@ class LocalLog:
         self._release_unless_active()
         # The snapshot at a segment's base offset saves recovery from reading the segments before it.
         self._producers.end_offset = base_offset
+        self.take_snapshot()
+        return segment
+
+    def take_snapshot(self) -> None:
+        """Write a snapshot of the producers at their offset; the next flush syncs it."""
         snapshot = self._producers.take_snapshot(sync=False)
         if snapshot is not None:
             self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
-        return segment
 
     def flush_wanted(self, end_offset: int) -> int | None:
         """The offset up to which a flush is due, by flush.messages, flush.ms or a roll; None if none is."""
@@ -222,7 +224,7 @@ class LocalLog:
             return
         covers = plan.covers
         if plan.epochs is not None:
-            self._epochs.written(plan.epochs.entries)
+            self._epochs.written(plan.epochs)
         records = plan.take_records()
         if records is not None:
             self._keep_open(records)
@@ -305,8 +307,8 @@ class LocalLog:
 
     def take_file_deletions(self) -> list[FileDeletion]:
         """The deletions scheduled since the last call, by retention, truncation, cleaning or recovery."""
-        jobs, self._file_deletions = self._file_deletions, []
-        return jobs
+        deletions, self._file_deletions = self._file_deletions, []
+        return deletions
 
     # The folder
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.view import BatchHeader
@@ -30,8 +30,8 @@ from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.log_reader import ReadResult, TimestampAndOffset
 from barnabas.storage.log.plain_append import append_plain, plain_rules
 from barnabas.storage.log.recovery import LoadedLog, LogLoader
+from barnabas.storage.log.truncation import Step, truncate, truncate_fully
 from barnabas.storage.producers.producer_append import AppendOrigin, Verification
-from barnabas.storage.producers.producer_replay import rebuild_producers
 from barnabas.storage.progress import Watch, unwatched
 from barnabas.storage.segment.segment import Segment
 from barnabas.storage.segment.transaction_index import AbortedTransaction
@@ -64,7 +64,9 @@ class Log:
         # means lost records.  It is raised, durably, before a gap is made (`gap-offset-checkpoint`): the
         # topic's current cleanup.policy says nothing about gaps made under an earlier one.
         self.gaps_end = loaded.gaps_end
-        # Called when `gaps_end` was raised and must be checkpointed before the log continues.
+        # A truncation has begun and not ended: its producers are incomplete.
+        self.is_truncating = False
+        # Called before the first gap: raises `gaps_end` and checkpoints it, or raises GapNotNoted.
         self.on_gap: Callable[[Log], None] = _not_noted
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
@@ -151,10 +153,17 @@ class Log:
         return append_prepared(self, prepared, origin, verification, now_ms)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
-        """Write batches fetched from the leader of this epoch; an incomplete batch at the end is skipped."""
+        """Write batches fetched from the leader of this epoch; an incomplete batch at the end is skipped.
+
+        More than a segment may hold, as the leader's segment.bytes was larger, is written in parts.
+        """
         origin = AppendOrigin.REPLICATION
         prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, None)
         if prepared is not None:
+            part_end = prepared.end_within(self.options.segment_bytes)
+            if part_end < len(prepared.data):
+                first = self.append_as_follower(memoryview(buffer)[:part_end], leader_epoch)
+                return first.followed_by(self.append_as_follower(memoryview(buffer)[part_end:], leader_epoch))
             self._note_gaps(prepared.headers)
         return append_prepared(self, prepared, origin, None, self.clock.wall_ms())
 
@@ -163,7 +172,6 @@ class Log:
         following = self.end_offset
         for header in headers:
             if header.base_offset > max(following, self.gaps_end):
-                self.gaps_end = LONG_MAX
                 self.on_gap(self)
                 return
             following = header.last_offset + 1
@@ -238,6 +246,11 @@ class Log:
         with failing(self.folder, "writing the leader epochs"):
             self.epochs.assign(epoch, start_offset)
 
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last leader epoch with an entry; None if there is none."""
+        return self.epochs.latest_epoch
+
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self.end_offset)
 
@@ -299,31 +312,16 @@ class Log:
 
     def truncate_to(self, offset: int) -> bool:
         """Truncate the log to this offset; returns whether anything was removed."""
+        before = self.end_offset
+        for _ in self.truncation(offset):
+            pass
+        return self.end_offset != before
+
+    def truncation(self, offset: int) -> Iterator[Step]:
+        """`truncate_to` in steps, for a thread that must not wait for the device."""
         if offset < 0:
             raise ValueError(f"{self.name}: cannot truncate to the negative offset {offset}")
-        with failing(self.folder, "truncating"):
-            if offset >= self.end_offset:
-                # A leader that never wrote may have left an epoch at the log end offset.
-                self.epochs.truncate_from_end(self.end_offset)
-                return False
-            if self.segments[0].base_offset > offset:
-                self.truncate_fully_to(offset)
-                return True
-            going = [segment for segment in self.segments if segment.base_offset > offset]
-            self.local.retire(going)
-            self.active.truncate_to(offset)
-            self._cut_back(offset)
-            # Otherwise a power loss could bring back truncated batches under the epoch of the next ones.
-            self.active.sync()
-            if going:
-                self.disk.sync_folder(self.folder)
-            self.epochs.truncate_from_end(offset)
-            self.log_start_offset = min(offset, self.log_start_offset)
-            self._rebuild_producers(offset)
-            if self.high_watermark > offset:
-                self.set_high_watermark(offset)
-            self.find_first_unstable()
-            return True
+        return truncate(self, offset)
 
     def truncate_fully_to(
         self, offset: int, *, log_start_offset: int | None = None, sync: bool = True
@@ -333,31 +331,22 @@ class Log:
         Without `sync` a power loss before the next flush may bring removed records back; this is for copies,
         which are not used before they are flushed.
         """
-        with failing(self.folder, "truncating"):
-            self.local.retire(list(self.segments))
-            self.local.begin_anew(offset, sync=sync)
-            self._cut_back(offset)
-            self.epochs.clear(write=sync)
-            self.producers.truncate_fully_to(offset)
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            if sync:
-                self._rebuild_producers(offset)
-            self.set_high_watermark(offset)
+        for _ in self.full_truncation(offset, log_start_offset=log_start_offset, sync=sync):
+            pass
 
-    def _cut_back(self, offset: int) -> None:
+    def full_truncation(
+        self, offset: int, *, log_start_offset: int | None = None, sync: bool = True
+    ) -> Iterator[Step]:
+        """`truncate_fully_to` in steps."""
+        return truncate_fully(
+            self, offset, offset if log_start_offset is None else log_start_offset, sync=sync
+        )
+
+    def cut_back(self, offset: int) -> None:
+        """Called in a truncation: cached positions and planned flushes are invalid."""
         self.local.cut_back(offset)
         self.end_offset = offset
         self.gaps_end = min(self.gaps_end, offset)
-
-    def _rebuild_producers(self, end_offset: int) -> None:
-        rebuild_producers(
-            self.producers,
-            self.segments,
-            self.log_start_offset,
-            end_offset,
-            self.clock.wall_ms(),
-            after_clean_stop=False,
-        )
 
     # Retention
 
@@ -502,3 +491,4 @@ class Log:
 
 def _not_noted(log: Log) -> None:
     """For a log without a manager: the next open does not know its gaps, and accepts them."""
+    log.gaps_end = LONG_MAX

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 LONG_MAX = 2**63 - 1
 
@@ -54,7 +55,7 @@ class LogOptions:
     @classmethod
     def of(cls, topic: Mapping[str, object], broker: Mapping[str, object] | None = None) -> LogOptions:
         """From the topic's effective configuration, and the broker's for the two broker options."""
-        values: dict[str, object] = {}
+        values: dict[str, Any] = {}
         for name in cls.__dataclass_fields__:
             key = name.replace("_", ".")
             if key in topic:
@@ -67,7 +68,7 @@ class LogOptions:
         policies = _policies(topic.get("cleanup.policy", ()))
         values["cleanup_delete"] = "delete" in policies
         values["cleanup_compact"] = "compact" in policies
-        return cls(**values)  # type: ignore[arg-type]  # the option table has typed every value already
+        return cls(**values)
 
 
 def _old_timestamp_limits(topic: Mapping[str, object]) -> dict[str, object]:

@@ -110,11 +110,11 @@ class LogReader:
         else:
             active = self._segments.last
             return ReadResult(offset, active.base_offset, active.size, aborted=aborted)
-        room = max(max_bytes, header.size) if min_one_batch else max_bytes
-        length = min(self._end_position(segment, upper_bound, end_offset) - header.position, room)
+        limit = max(max_bytes, header.size) if min_one_batch else max_bytes
+        length = min(self._end_position(segment, upper_bound, end_offset) - header.position, limit)
         if length <= 0:
             return ReadResult(offset, segment.base_offset, header.position, aborted=aborted)
-        if header.position < segment.records.sound_from:
+        if header.position < segment.records.valid_from:
             unseen = None if may_wait else segment.records.slice(header.position, length)
             if unseen is not None and not unseen.is_resident():
                 return ReadResult(offset, segment.base_offset, header.position, cold=unseen)
@@ -126,7 +126,7 @@ class LogReader:
             segment.base_offset,
             header.position,
             segment.records.slice(header.position, length),
-            first_batch_incomplete=room < header.size,
+            first_batch_incomplete=limit < header.size,
             aborted=aborted,
         )
 
@@ -136,7 +136,7 @@ class LogReader:
         """Everything appended since a reader reached this position; None if an index lookup is needed."""
         records = segment.records
         length = records.size - position
-        if segment is not self._segments.last or not 0 < length <= max_bytes or position < records.sound_from:
+        if segment is not self._segments.last or not 0 < length <= max_bytes or position < records.valid_from:
             return None
         self._remember_end(end_offset, segment)
         return ReadResult(offset, segment.base_offset, position, records.slice(position, length))

@@ -1,9 +1,9 @@
 """The fast path of most appends: one valid batch that needs only its offsets.
 
-Makes the same checks as the general path (appends.py, batch/check.py, producer_append.py), cheapest first,
-for the one case that makes up nearly all traffic.  It never rejects a batch.  Anything unusual, valid or not,
-goes to the general path with the log unchanged; what was found (the CRC, the decompressed records, the walk
-over them) is passed on, so that no batch is examined twice.
+Makes the same checks as the general path (appends.py, batch/check.py, storage/producers/producer_append.py),
+cheapest first, for the one case that makes up nearly all traffic.  It never rejects a batch.  Anything
+unusual, valid or not, goes to the general path with the log unchanged; what was found (the CRC, the
+decompressed records, the walk over them) is passed on, so that no batch is examined twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CODECS = tuple(Codec)
 # CreateTime, no control records, no delete horizon: only a codec and the transactional bit may be set.
 _UNUSUAL_ATTRIBUTES = ~(CODEC_MASK | TRANSACTIONAL_FLAG)
 # The compiled walk found the records valid, with nothing that the general path would change.
-_SOUND = Examination(crc_ok=True, is_plain=True)
+_VALID = Examination(crc_ok=True, is_plain=True)
 _WRONG_CRC = Examination(crc_ok=False)
 _crc32c = crc32.iscsi
 _unpack_header = HEADER.unpack_from
@@ -93,7 +93,7 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
         if producers.is_verifying or not _continues(
             entry, producer_epoch, base_sequence, count, is_transactional
         ):
-            return _SOUND
+            return _VALID
     base_offset = log.end_offset
     last_offset = base_offset + count - 1
     try:
@@ -104,7 +104,7 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
             last_offset,
             max_timestamp,
         ):
-            return _SOUND
+            return _VALID
     except OSError as error:
         raise StorageFailure(log.folder, "appending", error) from error
     log.end_offset = producers.end_offset = last_offset + 1

@@ -106,8 +106,13 @@ class LogLoader:
         self._load_epochs()
         self._recover(damaged)
         end_offset = self._settle_end()
+        has_lost_epochs = any(entry.start_offset > end_offset for entry in self._epochs.entries)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
+        if has_lost_epochs:
+            # Batches of these epochs or earlier ones may follow, for which the file would have to be written
+            # at once, on the loop.
+            self._epochs.write_out()
         recovery_point = end_offset if self._clean else self._flushed_end(end_offset)
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         producers = self._new_producers()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -102,7 +102,9 @@ def check_append(
         completed = add_batch(append, header, view_of(data, header.position))
         if completed is not None:
             changes.completed.append(completed)
-        if header.is_transactional:
+        if header.is_control:
+            producers.marker_appended(producer_id, header.producer_epoch)
+        elif header.is_transactional:
             producers.end_verification(producer_id)
     return changes
 
@@ -153,13 +155,34 @@ def rebuild_producers(
     watch: Watch = unwatched,
 ) -> None:
     """Rebuild the state before end_offset; leaves snapshots where the next rebuild can use them."""
-    wanted = [*segments.base_offsets[-2:], end_offset]
+
+    def take_snapshot() -> None:
+        producers.take_snapshot(sync=True)
+
     if after_clean_stop and not producers.snapshots and not _may_have_producers(segments):
         # The log is empty or of a format without producer ids: a scan would find nothing.
-        for offset in wanted:
+        for offset in (*segments.base_offsets[-2:], end_offset):
             producers.end_offset = offset
-            producers.take_snapshot(sync=True)
+            take_snapshot()
         return
+    for _ in rebuild_in_steps(
+        producers, segments, log_start_offset, end_offset, now_ms, take_snapshot, watch=watch
+    ):
+        pass
+
+
+def rebuild_in_steps(
+    producers: Producers,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    take_snapshot: Callable[[], None],
+    *,
+    watch: Watch = unwatched,
+) -> Iterator[None]:
+    """Rebuild the state from the newest snapshot, in short steps."""
+    wanted = [*segments.base_offsets[-2:], end_offset]
     was_empty = producers.is_empty and producers.end_offset >= end_offset
     producers.reload(log_start_offset, end_offset, now_ms)
     if end_offset > producers.end_offset and not was_empty:
@@ -168,13 +191,13 @@ def rebuild_producers(
             start_offset = max(segment.base_offset, producers.end_offset, log_start_offset)
             producers.end_offset = start_offset
             if segment.base_offset in wanted:
-                producers.take_snapshot(sync=True)
+                take_snapshot()
             following = segments.after(segment)
             limit = LONG_MAX if following is None else following.base_offset
             stop = end_offset if segment is last else LONG_MAX
-            _replay_segment(producers, segment, start_offset, stop, limit, watch)
+            yield from _replay_segment(producers, segment, start_offset, stop, limit, watch)
     producers.end_offset = end_offset
-    producers.take_snapshot(sync=True)
+    take_snapshot()
 
 
 def _may_have_producers(segments: Segments) -> bool:
@@ -189,19 +212,20 @@ def _may_have_producers(segments: Segments) -> bool:
 
 def _replay_segment(
     producers: Producers, segment: Segment, start_offset: int, end_offset: int, limit: int, watch: Watch
-) -> None:
+) -> Iterator[None]:
     try:
         first = segment.locate(start_offset)
         if first is None:
             return
-        sound_end = segment.check(first.position, segment.size, limit)
-        for number, header in enumerate(segment.headers(first.position, sound_end)):
+        valid_end = segment.check(first.position, segment.size, limit)
+        for number, header in enumerate(segment.headers(first.position, valid_end)):
             if not number % BATCHES_BETWEEN_REPORTS:
                 watch(segment.path(log_files.LOG), header.position, segment.size)
+                yield
             if header.last_offset >= end_offset:
                 return
             replay_batch(producers, header, reader(segment.read_at, header))
-        segment.check(sound_end, segment.size, limit)
+        segment.check(valid_end, segment.size, limit)
     except CorruptBatch as error:
         logger.warning("%s; skipping it and the batches after it in its segment", error.message)
 

@@ -162,7 +162,18 @@ class Producers:
         return entry
 
     def end_verification(self, producer_id: int) -> None:
+        """Called when the transaction's first batch is appended: it is known from now on."""
         self._verifications.pop(producer_id, None)
+
+    def marker_appended(self, producer_id: int, marker_epoch: int) -> None:
+        """Ends the verification of a transaction that this marker ends.
+
+        From transaction.version 2 on a marker has the epoch after its transaction's.  A producer need not
+        wait for markers: the one of its last transaction may arrive while the next one is being verified.
+        """
+        entry = self._verifications.get(producer_id)
+        if entry is not None and not (entry.supports_epoch_bump and marker_epoch <= entry.epoch):
+            del self._verifications[producer_id]
 
     # Expiry
 

@@ -26,7 +26,7 @@ class Found(NamedTuple):
     after_gap: bool
 
 
-def sound_batches(
+def valid_batches(
     pieces: Iterable[tuple[int, bytes, list[BatchHeader]]],
     last_offset: int | None,
     limit: int,

@@ -20,7 +20,7 @@ from barnabas.runtime.disk.disk import Buffer, File, Slice
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log import log_files
 from barnabas.storage.log.log_options import LONG_MAX
-from barnabas.storage.segment.batch_chain import sound_batches
+from barnabas.storage.segment.batch_chain import valid_batches
 from barnabas.storage.segment.batch_headers import crc_ok, headers, pieces
 from barnabas.storage.segment.segment_files import SegmentFiles
 
@@ -40,18 +40,18 @@ class FileRecords:
     """The file is opened on first use and closed by `release`.
 
     `size` is the length of the batches; a preallocated file is longer.  `handle` is the file if it is open.
-    From `sound_from` on every batch is known to be valid.
+    From `valid_from` on every batch is known to be valid.
     """
 
-    __slots__ = ("_checked", "_files", "handle", "is_preallocated", "size", "sound_from")
+    __slots__ = ("_checked", "_files", "handle", "is_preallocated", "size", "valid_from")
 
     def __init__(self, files: SegmentFiles, size: int) -> None:
         self.size = size
         self.handle: File | None = None
         self.is_preallocated = False
-        self.sound_from = size
+        self.valid_from = size
         self._files = files
-        # A range before `sound_from` that readers have checked.
+        # A range before `valid_from` that readers have checked.
         self._checked = NOTHING_CHECKED
 
     # The file
@@ -103,7 +103,7 @@ class FileRecords:
         self.file().truncate(size)
         self.size = size
         self.is_preallocated = False
-        self.sound_from = min(self.sound_from, size)
+        self.valid_from = min(self.valid_from, size)
         if self._checked.end > size:
             self._checked = NOTHING_CHECKED
 
@@ -144,30 +144,30 @@ class FileRecords:
         A batch that extends beyond `end` is not checked, and is excluded unless it is the only one.
         """
         known = self._checked
-        sound, last_offset = start, self._files.base_offset - 1 if start == 0 else None
+        valid_end, last_offset = start, self._files.base_offset - 1 if start == 0 else None
         if known.start <= start <= known.end:
-            sound, last_offset = known.end, known.last_offset
-        stop = min(end, self.sound_from)
-        if sound >= stop:
+            valid_end, last_offset = known.end, known.last_offset
+        stop = min(end, self.valid_from)
+        if valid_end >= stop:
             return end
         try:
-            for header, _, _, _ in sound_batches(self.pieces(sound, stop), last_offset, limit):
-                sound, last_offset = header.end, header.last_offset
+            for header, _, _, _ in valid_batches(self.pieces(valid_end, stop), last_offset, limit):
+                valid_end, last_offset = header.end, header.last_offset
         except CorruptBatch as error:
-            if sound == start:
+            if valid_end == start:
                 raise self._corrupt(error) from error
-        if sound > start and last_offset is not None:
-            self._note_sound(Checked(start, sound, last_offset))
-        return sound if start < sound < stop else end
+        if valid_end > start and last_offset is not None:
+            self._note_valid(Checked(start, valid_end, last_offset))
+        return valid_end if start < valid_end < stop else end
 
-    def _note_sound(self, checked: Checked) -> None:
+    def _note_valid(self, checked: Checked) -> None:
         known = self._checked
         if checked.start <= known.end and known.start <= checked.end:
             later = max(checked, known, key=lambda one: one.end)
             checked = Checked(min(known.start, checked.start), later.end, later.last_offset)
         self._checked = checked
-        if checked.end >= self.sound_from:
-            self.sound_from = checked.start
+        if checked.end >= self.valid_from:
+            self.valid_from = checked.start
 
     def check_crc(self, header: BatchHeader) -> None:
         """Raises CorruptBatch if the CRC of the header's batch is wrong."""

@@ -230,9 +230,9 @@ class Segment:
         return self.records.size
 
     @property
-    def sound_from(self) -> int:
+    def valid_from(self) -> int:
         """The position from which on every batch is known to be valid."""
-        return self.records.sound_from
+        return self.records.valid_from
 
     @property
     def transaction_index(self) -> TransactionIndex:

@@ -1,7 +1,7 @@
 """Recovers a segment after a crash: reads it batch by batch and rebuilds everything derived from its batches.
 
-batch_chain.py decides which batches are valid; log/recovery.py which segments are recovered, and what happens
-to those after a damaged one.
+batch_chain.py decides which batches are valid; storage/log/recovery.py which segments are recovered, and what
+happens to those after a damaged one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.storage.log.log_options import LONG_MAX
 from barnabas.storage.producers.producer_replay import replay_batch, view_of
 from barnabas.storage.producers.producers import Producers
 from barnabas.storage.progress import Watch, unwatched
-from barnabas.storage.segment.batch_chain import Found, sound_batches
+from barnabas.storage.segment.batch_chain import Found, valid_batches
 from barnabas.storage.segment.index import RELATIVE_OFFSET_LIMIT
 from barnabas.storage.segment.segment import Segment
 
@@ -41,7 +41,7 @@ def recover_segment(
     segment.transaction_index.reset()
     valid, gaps = 0, False
     try:
-        for found in sound_batches(
+        for found in valid_batches(
             _watched(segment, watch),
             segment.base_offset - 1,
             min(limit, segment.base_offset + RELATIVE_OFFSET_LIMIT + 1),

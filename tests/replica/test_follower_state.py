@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.replica.followers import LONG_AGO_NS, Follower
+from barnabas.replica.follower_state import LONG_AGO_NS, Follower
 
 LAG = 100
 

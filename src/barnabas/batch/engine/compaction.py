@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from barnabas.batch.engine.compact_write import (
+from barnabas.batch.engine.compaction_write import (
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,

@@ -1,6 +1,6 @@
 """The output of compaction: batches with fewer records, or none, under the original header.
 
-Contains the encoding of a rewritten batch.  Which records are kept belongs in compact.py.
+Contains the encoding of a rewritten batch.  Which records are kept belongs in compaction.py.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from barnabas.batch.build import build, build_empty
 from barnabas.batch.compression import Codec, compress, decompress
-from barnabas.batch.engine.compact import filter_chunk, index_chunk
-from barnabas.batch.engine.compact_write import Walk
+from barnabas.batch.engine.compaction import filter_chunk, index_chunk
+from barnabas.batch.engine.compaction_write import Walk
 from barnabas.batch.engine.offset_map import OffsetMap
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
@@ -21,6 +21,7 @@ from .twins import plain
 
 NOW = 1_800_000_000_000
 ALL = 10**9
+RETENTION_MS = 500
 
 
 class CleanerContext:
@@ -54,11 +55,13 @@ def batch(start: int, *pairs: tuple[bytes | None, bytes | None], **fields: Any) 
     return bytes(build(records, base_offset=start, **fields))
 
 
-def compacted(chunk: bytes, context: CleanerContext | None = None, round_end: int = -1) -> list[BatchView]:
+def compacted(
+    chunk: bytes, context: CleanerContext | None = None, round_end: int = -1, now_ms: int = NOW
+) -> list[BatchView]:
     offsets, context = OffsetMap(1000), context or CleanerContext()
     assert index_chunk(offsets, chunk, 0, ALL, context, Walk()) == len(chunk)
     walk = Walk()
-    assert filter_chunk(offsets, chunk, NOW, 500, round_end, context, walk) == len(chunk)
+    assert filter_chunk(offsets, chunk, now_ms, RETENTION_MS, round_end, context, walk) == len(chunk)
     kept = list(batches(walk.output()))
     assert all(view.crc_ok() for view in kept)
     assert walk.last_offset == (kept[-1].last_offset if kept else -1)
@@ -104,6 +107,34 @@ def test_a_full_map_stops_the_index_within_a_batch() -> None:
     assert walk.full
     assert (used, offsets.latest_offset, offsets.size) == (len(chunk) - len(chunk[used:]), 2, 3)
     assert 0 < used < len(chunk)
+
+
+def test_the_first_cleaning_gives_tombstones_a_delete_horizon() -> None:
+    # KIP-534: delete.retention.ms starts with the first cleaning, not with the record's timestamp.
+    chunk = batch(0, (b"a", b"1"), (b"b", b"2")) + batch(2, (b"a", None), (b"c", b"3"))
+    data, stamped = compacted(chunk)
+    assert ([r.key for r in data.records()], data.delete_horizon_ms) == ([b"b"], None)
+    assert stamped.delete_horizon_ms == NOW + RETENTION_MS
+    assert [(r.key, r.value, r.timestamp) for r in stamped.records()] == [
+        (b"a", None, NOW - 1000),
+        (b"c", b"3", NOW - 999),
+    ]
+    assert stamped.max_timestamp == NOW - 999
+
+
+@pytest.mark.parametrize(("now_ms", "kept_keys"), [(NOW - 1, [b"a", b"c"]), (NOW, [b"c"]), (NOW + 1, [b"c"])])
+def test_a_tombstone_is_removed_at_its_delete_horizon(now_ms: int, kept_keys: list[bytes]) -> None:
+    chunk = batch(0, (b"a", None), (b"c", b"3"), delete_horizon_ms=NOW)
+    (kept,) = compacted(chunk, now_ms=now_ms)
+    assert [r.key for r in kept.records()] == kept_keys
+    assert kept.delete_horizon_ms == NOW, "a horizon is set once"
+    assert (kept.copy() == chunk) is (len(kept_keys) == 2)
+
+
+def test_a_tombstone_with_a_later_value_is_removed_before_its_delete_horizon() -> None:
+    chunk = batch(0, (b"a", None), delete_horizon_ms=NOW + 1) + batch(1, (b"a", b"2"))
+    (kept,) = compacted(chunk)
+    assert (kept.base_offset, kept.delete_horizon_ms) == (1, None)
 
 
 def test_an_aborted_batch_is_not_indexed_and_is_removed() -> None:
@@ -228,9 +259,9 @@ def test_compiled_and_plain_agree(
         chunk += data
     assert outcome(OffsetMap, index_chunk, filter_chunk, Walk, chunk, limit, round_end) == outcome(
         plain("offset_map").OffsetMap,
-        plain("compact").index_chunk,
-        plain("compact").filter_chunk,
-        plain("compact_write").Walk,
+        plain("compaction").index_chunk,
+        plain("compaction").filter_chunk,
+        plain("compaction_write").Walk,
         chunk,
         limit,
         round_end,
@@ -243,9 +274,9 @@ def test_compiled_and_plain_agree_on_any_records(payload: bytes, count: int, att
     chunk = with_payload(payload, count, attributes)
     assert outcome(OffsetMap, index_chunk, filter_chunk, Walk, chunk, 9, 1) == outcome(
         plain("offset_map").OffsetMap,
-        plain("compact").index_chunk,
-        plain("compact").filter_chunk,
-        plain("compact_write").Walk,
+        plain("compaction").index_chunk,
+        plain("compaction").filter_chunk,
+        plain("compaction_write").Walk,
         chunk,
         9,
         1,

@@ -1,0 +1,1 @@
+"""The follower side of replication: fetch states, sessions, truncation, and the fetcher; pure."""
