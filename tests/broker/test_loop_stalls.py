@@ -124,7 +124,7 @@ def test_the_loop_never_waits_for_the_device(work: Callable[[World], None]) -> N
 
 
 def test_a_move_to_another_directory_never_waits_for_the_device_on_the_loop() -> None:
-    """F9: with a copy that has to begin anew because the records before it were deleted."""
+    """F9: with a copy that has to start again because the records before it were deleted."""
     world = World(dirs=("/data", "/other"))
     world.topic("t")
     write(world, "t", b"a", b"b", b"c")

@@ -18,8 +18,9 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
-from barnabas.broker.metadata.broker_lifecycle import State
+from barnabas.broker.metadata.broker_lifecycle import Lifecycle, State
 from barnabas.broker.network.ports import CannotListenError
+from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.server import Broker
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.cli.server.dev import format_data, settings
@@ -249,20 +250,12 @@ def test_a_folder_that_is_not_formatted_is_refused(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_not_built_is_refused() -> None:
-    roles = {
-        "process.roles": "broker",
-        "node.id": "2",
-        "controller.quorum.voters": "1@127.0.0.1:9093",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": "PLAINTEXT://127.0.0.1:0",
-        "log.dirs": "/data",
-    }
     nothing: dict[str, Any] = dict.fromkeys(
         ("disk", "clock", "random", "loop", "network", "workers", "host_name")
     )
-    for given in (roles, {"zookeeper.connect": "h:1", "broker.id": "1"}):
-        with pytest.raises(ConfigError, match="not built yet"):
-            Broker(parse_node(given), **nothing)  # it is refused before it looks at them
+    with pytest.raises(ConfigError, match="not built yet"):
+        # It is refused before it looks at them.
+        Broker(parse_node({"zookeeper.connect": "h:1", "broker.id": "1"}), **nothing)
 
 
 def test_what_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,10 +272,29 @@ def test_what_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
             ("PLAINTEXT", "broker.example", port),
             ("OUTSIDE", "outside.example", 443),
         ]
-        # Each listener tells of itself.
+        # Each listener advertises itself.
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         answer = front.ask(request, 9, listener="OUTSIDE")
         assert [(one.host, one.port) for one in answer.brokers] == [("outside.example", 443)]
+
+
+def test_gauges_count_what_the_broker_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Front(monkeypatch) as front:
+        wire = front.connect()
+        for name in ("one", "two", "three"):
+            create(wire, name)
+        front.until(lambda: len(front.broker.replicas.partitions) == 3)
+        lines = front.broker.metrics.text().splitlines()
+        for line in (
+            "barnabas_connections 1",
+            "barnabas_topics 3",
+            "barnabas_partitions 3",
+            "barnabas_failed_partitions 0",
+            "barnabas_offline_log_dirs 0",
+            "barnabas_metadata_apply_errors 0",
+            f"barnabas_metadata_offset {front.broker.image.offset}",
+        ):
+            assert line in lines
 
 
 def test_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,17 +453,27 @@ def test_a_stop_before_the_start_has_ended(loop: Loop, tmp_path: Path) -> None:
     loop.finish(broker.stop())
 
 
-@pytest.mark.parametrize("step", ["_metadata_up", "_caught_up", "_logs_open", "_unfenced"])
+STARTUP_STEPS = {
+    "the metadata is started": (Broker, "take_settings"),
+    "the broker registers": (Lifecycle, "start"),
+    "the logs are opened": (ReplicaManager, "start"),
+    "the logs are open": (Lifecycle, "ready_to_unfence"),
+    "clients are accepted": (Broker, "_accept_clients"),
+}
+
+
+@pytest.mark.parametrize("step", STARTUP_STEPS)
 def test_a_fault_on_the_way_up_fails_the_start(
     loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def fail(done: Promise[None]) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError("oops")
 
     broker = loop.broker(tmp_path)
-    monkeypatch.setattr(broker, step, fail)
+    monkeypatch.setattr(*STARTUP_STEPS[step], fail)
     with pytest.raises(ZeroDivisionError, match="oops"):
         loop.finish(broker.start())
+    monkeypatch.undo()
     loop.finish(broker.stop())
 
 

@@ -32,7 +32,7 @@ class BrokerContext(Protocol):
 class Channel(Protocol):
     """The channel to the controller."""
 
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
+    def send_request(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
 
 
 class ReplicaContext(BrokerContext, Protocol):

@@ -31,10 +31,16 @@ from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.listener import BrokerListener, drain_all
 from barnabas.broker.network.ports import taking
-from barnabas.broker.network.request_steps import RequestWork
+from barnabas.broker.network.request_steps import RequestWork, Steps
 from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.broker.peers.broker_channel import BrokerChannel
+from barnabas.broker.peers.peers import Peers
 from barnabas.broker.quotas.client_quotas import ClientQuotas, Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.replication.fetcher_manager import FetcherManager
+from barnabas.broker.replication.follower_effects import FollowerEffects
+from barnabas.broker.replication.replication_metrics import add_replication_metrics
+from barnabas.broker.replication.truncations import Truncations
 from barnabas.broker.security.authorizer import Authorizer
 from barnabas.broker.security.standard_authorizer import authorizer_for
 from barnabas.config.errors import ConfigError
@@ -44,6 +50,7 @@ from barnabas.config.node.node import Node
 from barnabas.config.option import Mode
 from barnabas.config.settings import Settings
 from barnabas.metadata.image import ConfigResource, Image
+from barnabas.metadata.timeline import Kind
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.loop.executor import WorkerPool
@@ -108,6 +115,7 @@ class Broker:
             random=random,
             timers=loop.timers,
             workers=workers,
+            network=network,
             on_failure=self._metadata_failed,
         )
         self.image: Image = self.metadata.image
@@ -116,17 +124,18 @@ class Broker:
         )
         self._disk = disk
         self._loop = loop
+        self._network = network
         self._workers = workers
         self._host_name = host_name
         self._folders: LogDirectories | None = None
         self._replicas: ReplicaManager | None = None
         self._coordinators: Coordinators | None = None
         self._is_up = False
-        self._is_stopping = False
         # The fatal error of this node.
         self._failure: BaseException | None = None
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._work = RequestWork(loop.timers, clock.monotonic_ns)
+        self._cancel_start: Callable[[], None] = _nothing
         self._listeners = self._make_listeners(network)
         self._add_gauges()
 
@@ -187,7 +196,6 @@ class Broker:
 
         Whoever starts a broker stops it, also after a failure.
         """
-        done: Promise[None] = Promise()
         self._folders = open_folders(self._disk, self.node, self.random, self.clock)
         for path, reason in self._folders.dirs.offline.items():
             logger.error("the log directory %s is offline: %s", path, reason)
@@ -197,65 +205,85 @@ class Broker:
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
         for publisher in publishers_for(self, self.node.node_id):
             self.metadata.install(publisher)
-        self.metadata.start().then(partial(self._next_step, self._metadata_up, done), done.fail)
+        done, self._cancel_start = self._work.start(self._start_up(self.metadata.start()))
         return done
 
-    def _next_step(self, step: Callable[[Promise[None]], None], done: Promise[None], _: object) -> None:
-        """Runs the next step of the startup; an exception fails the startup."""
-        if self._is_stopping:
-            return
-        try:
-            step(done)
-        except Exception as error:
-            if done.done:
-                raise
-            done.fail(error)
-
-    def _metadata_up(self, done: Promise[None]) -> None:
-        self.take_image(self.metadata.image)
-        self.take_settings()
+    def _start_up(self, metadata_started: Promise[None]) -> Steps[None]:
+        """The steps of the startup, each of which waits for a promise; an exception fails the startup."""
+        # Other voters vote and fetch before there is a leader.
         for broker_listener in self._listeners.values():
             if broker_listener.role is Role.CONTROLLER:
                 broker_listener.open()
-        if not self.node.is_broker:
-            self._is_up = True
-            done.set(None)
-            return
+        yield metadata_started
+        self.take_image(self.metadata.image)
+        self.take_settings()
+        if self.node.is_broker:
+            self._replicas = replicas = self._make_replicas()
+            self._coordinators = Coordinators(self, replicas, self._loop.timers, self.channel_to_brokers)
+            self._coordinators.add_gauges(self.metrics)
+            self._register()
+            yield self.lifecycle.caught_up
+            yield replicas.start()
+            yield self.lifecycle.ready_to_unfence()
+            # The broker leads its partitions, which happens in slices, before it accepts clients.
+            yield replicas.transitions.carry_out(())
+        self._accept_clients()
+        self._is_up = True
+
+    def _make_replicas(self) -> ReplicaManager:
         assert self._folders is not None
-        folders = self._folders
-        self._replicas = ReplicaManager(
+        replicas = ReplicaManager(
             self,
             self._disk,
-            folders.dirs,
-            folders.directory_ids,
+            self._folders.dirs,
+            self._folders.directory_ids,
             timers=self._loop.timers,
             workers=self._workers,
             at_tick_end=self._loop.at_tick_end,
         )
-        self._replicas.on_dir_failed.append(self._dir_failed)
-        self._coordinators = Coordinators(self, self._replicas, self._loop.timers)
-        self._coordinators.add_gauges(self.metrics)
-        self.lifecycle.caught_up.then(partial(self._next_step, self._caught_up, done), done.fail)
-        self.lifecycle.start(
-            folders.cluster_id,
-            self._reachable(self.node.listeners.advertised_to_clients),
-            self.supported_features,
-            folders.live_ids,
-            epoch_of_last_life(self._disk, folders.dirs),
+        replicas.on_dir_failed.append(self._dir_failed)
+        truncations = Truncations(
+            replicas.storage,
+            timers=self._loop.timers,
+            workers=self._workers,
+            now_ns=self.clock.monotonic_ns,
+        )
+        effects = FollowerEffects(replicas, truncations)
+        replicas.fetchers = fetchers = FetcherManager(
+            self,
+            effects,
+            connect=self._peers_named,
+            timers=self._loop.timers,
+            at_tick_end=self._loop.at_tick_end,
+        )
+        add_replication_metrics(self.metrics, replicas, fetchers, effects)
+        return replicas
+
+    def channel_to_brokers(self, purpose: str) -> BrokerChannel:
+        """Connections of their own to the other brokers, for a component."""
+        peers = self._peers_named(f"{self.node.node_id}-{purpose}")
+        return BrokerChannel(peers, lambda: self.image, self.node.listeners.inter_broker_name)
+
+    def _peers_named(self, client_id: str) -> Peers:
+        return Peers(
+            client_id,
+            network=self._network,
+            clock=self.clock,
+            timers=self._loop.timers,
+            random=self.random,
         )
 
-    def _caught_up(self, done: Promise[None]) -> None:
-        self.replicas.start().then(partial(self._next_step, self._logs_open, done), done.fail)
+    def _register(self) -> None:
+        assert self._folders is not None
+        self.lifecycle.start(
+            self._folders.cluster_id,
+            self._reachable(self.node.listeners.advertised_to_clients),
+            self.supported_features,
+            self._folders.live_ids,
+            epoch_of_last_life(self._disk, self._folders.dirs),
+        )
 
-    def _logs_open(self, done: Promise[None]) -> None:
-        self.lifecycle.ready_to_unfence().then(partial(self._next_step, self._unfenced, done), done.fail)
-
-    def _unfenced(self, done: Promise[None]) -> None:
-        """Waits until the broker leads its partitions, which happens in slices, before it accepts clients."""
-        taken_up = self.replicas.transit(())
-        taken_up.then(partial(self._next_step, self._serve, done), done.fail)
-
-    def _serve(self, done: Promise[None]) -> None:
+    def _accept_clients(self) -> None:
         for broker_listener in self._listeners.values():
             if broker_listener.role is not Role.CONTROLLER:
                 broker_listener.open()
@@ -263,9 +291,7 @@ class Broker:
             f"{broker_listener.name} on {broker_listener.address}"
             for broker_listener in self._listeners.values()
         )
-        self._is_up = True
         logger.info("node %d of cluster %s serves %s", self.node.node_id, self.cluster_id, places)
-        done.set(None)
 
     def _make_listeners(self, network: Network) -> dict[str, BrokerListener]:
         configured = self.node.listeners
@@ -291,7 +317,7 @@ class Broker:
             )
         return listeners
 
-    def _reachable(self, told: Iterable[Endpoint]) -> list[Endpoint]:
+    def _reachable(self, advertised: Iterable[Endpoint]) -> list[Endpoint]:
         """The advertised endpoints: port 0 is replaced by the actual port, no host by the host name."""
         return [
             replace(
@@ -299,7 +325,7 @@ class Broker:
                 host=end.host or self._host_name(),
                 port=end.port or self._listeners[end.listener_name].address.port,
             )
-            for end in told
+            for end in advertised
         ]
 
     # Running ------------------------------------------------------------------------------------------------
@@ -357,10 +383,12 @@ class Broker:
     def stop(self) -> Promise[None]:
         """Stops in order; completes when files, ports and locks are released, also after a failed start."""
         done: Promise[None] = Promise()
-        self._is_stopping = True
+        self._cancel_start()
         timers = self._loop.timers
         deadline_ns = self.clock.monotonic_ns() + CONTROLLED_SHUTDOWN_MS * NS_PER_MS
-        timers.set((self, "let go"), deadline_ns, self.lifecycle.stop)
+        timers.set(
+            (self, "let go"), deadline_ns, partial(self.lifecycle.give_up_shutdown, CONTROLLED_SHUTDOWN_MS)
+        )
         if self._failure is not None or not self.settings["controlled.shutdown.enable"]:
             self.lifecycle.stop()
         self.lifecycle.shut_down().then(lambda _: self._let_go(done), done.fail)
@@ -386,6 +414,12 @@ class Broker:
         self.metadata.stop().then(lambda _: self._stopped(done), done.fail)
 
     def _stopped(self, done: Promise[None]) -> None:
+        timeline = self.metadata.timeline
+        cause = "it was asked to stop" if self._failure is None else _explained(self._failure)
+        timeline.add(Kind.NODE_STOPPED, f"node {self.node.node_id}", "", cause)
+        timeline.close().then(lambda _: self._release(done), done.fail)
+
+    def _release(self, done: Promise[None]) -> None:
         if self._folders is not None:
             self._folders.dirs.close()
         if self._is_up:
@@ -428,11 +462,6 @@ def _refuse_unbuilt(node: Node) -> None:
             "process.roles is not set, which means ZooKeeper mode, and that is not built yet; "
             "set process.roles=broker,controller for a node of its own"
         )
-    if not node.is_controller:
-        raise ConfigError(
-            "process.roles=broker needs controllers on other nodes, and clusters are not built yet; "
-            "set process.roles=broker,controller"
-        )
 
 
 def _explained(error: BaseException) -> str:
@@ -440,6 +469,10 @@ def _explained(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.filename}: {explain(error)}"
     return str(error)
+
+
+def _nothing() -> None:
+    """There is no start to cancel."""
 
 
 def _log_fatal(error: BaseException) -> None:

@@ -72,21 +72,18 @@ class SlicedWork:
         self._is_running = True
         try:
             while self._waiting and self._now_ns() < until_ns:
-                if self._step(self._waiting[0]) is WAIT:
-                    break
+                steps = self._waiting[0]
+                try:
+                    if next(steps) is WAIT:
+                        break
+                except BaseException as error:
+                    # These steps have ended, unless they have called `stop`.
+                    if self._waiting and self._waiting[0] is steps:
+                        self._waiting.popleft()
+                    if not isinstance(error, StopIteration):
+                        raise
         finally:
             self._is_running = False
             if self._waiting:
                 self._timers.set(self, self._now_ns() + self._pause_ns, self._next_slice)
             self._after_slice()
-
-    def _step(self, steps: Iterator[Step]) -> Step:
-        try:
-            return next(steps)
-        except BaseException as error:
-            # Unless a step has called `stop`.
-            if self._waiting and self._waiting[0] is steps:
-                self._waiting.popleft()
-            if not isinstance(error, StopIteration):
-                raise
-            return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.base.errors import ErrorCode
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import CONSUMER_OFFSETS
 from barnabas.batch.build import build
@@ -15,7 +15,8 @@ from barnabas.batch.compression import Codec
 from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.records import Record
 from barnabas.batch.view import CRC_POSITION, batch_crc, batches, patch_offsets
-from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.coordinators.shard_store import PartitionStore
+from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
 from barnabas.coordinator.entry import Entry, encode
 from barnabas.protocol.records import metadata as records
@@ -352,6 +353,109 @@ def test_a_shard_that_is_lost_while_it_loads_is_forgotten() -> None:
     assert world.book().kept.count(7) == 6
 
 
+def test_a_shard_that_is_lost_before_its_turn_is_not_loaded() -> None:
+    """An empty log is loaded in no step: the shard of a former leader was made and ran its timers."""
+    world = ShardsWorld()
+    world.load_costs_ms = 6
+    world.offsets_topic(2, replicas=(BROKER, 2), isr=(BROKER,))
+    written(world, *(batch_of(*range(2_500)) for _ in range(6)))
+    books: list[Book] = []
+    made = world.shards._make_machine
+    world.shards._make_machine = lambda index: books.append(made(index)) or books[-1]
+    for index in range(2):
+        world.partition_change(CONSUMER_OFFSETS, index=index, leader=2, isr=[2])
+    for index in range(2):
+        world.partition_change(CONSUMER_OFFSETS, index=index, leader=BROKER, isr=[BROKER])
+    assert world.shards.loading_count == 2
+    world.partition_change(CONSUMER_OFFSETS, index=1, leader=2, isr=[2])
+    world.ticks_until_loaded()
+    world.tick(1)
+    assert [(book.partition, "loaded" in book.kept) for book in books] == [(0, True), (1, False)]
+    assert list(world.shards.active()) == [0]
+
+
+def test_a_shard_of_an_earlier_epoch_that_is_loaded_late_is_dropped() -> None:
+    # cluster.md 3; the leader is the same, the epoch is not.
+    world = ShardsWorld()
+    world.load_costs_ms = 6
+    world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
+    written(world, *(batch_of(*range(2_500)) for _ in range(6)))
+    resign(world)
+    lead_again(world)
+    assert world.shards.is_loading
+    assert world.shards.leader_epoch(0) is None
+    world.partition_change(CONSUMER_OFFSETS, leader=BROKER)
+    world.ticks_until_loaded()
+    assert world.shards.leader_epoch(0) == 3
+    assert world.book().kept.count(7) == 6
+
+
+def test_a_shard_appends_nothing_in_a_later_epoch() -> None:
+    """Each log entry belongs to the epoch whose records the shard knows."""
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
+    hosted = world.replicas.partitions[CONSUMER_OFFSETS, 0]
+    store = PartitionStore(world.replicas, hosted, hosted.leader_epoch, lambda: Codec.NONE)
+    entry = Entry(OffsetCommitKey(group="g", topic="t", partition=1), None)
+    store.append([entry], None, 0, None, atomic=True)
+    assert store.high_watermark == 1
+    world.partition_change(CONSUMER_OFFSETS, leader=BROKER)
+    for append in (
+        lambda: store.append([entry], None, 0, None, atomic=True),
+        lambda: store.append_marker(Marker(1, 0, 0, committed=True), 0),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            append()
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.log(CONSUMER_OFFSETS).end_offset == 1
+    assert store.high_watermark == -1, "what it appended may be truncated"
+
+
+def test_timers_of_a_former_coordinator_do_not_run() -> None:
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2), isr=(BROKER,))
+    ran: list[str] = []
+
+    def due(context: Context) -> Decision[None]:
+        ran.append("timer")
+        return Decision((), None)
+
+    def set_timer(book: Book, context: Context) -> Decision[None]:
+        book.timers.schedule("timer", 100, due)
+        return Decision((), None)
+
+    world.shards.submit_to_partition(0, set_timer)
+    resign(world)
+    world.tick(1_000)
+    assert ran == []
+
+
+def test_replies_that_wait_for_replicas_fail_when_the_leadership_is_lost() -> None:
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2))
+    waiting = world.keep(1)
+    world.partition_change(CONSUMER_OFFSETS, leader=2)
+    assert code_of(waiting) is ErrorCode.NOT_COORDINATOR
+    # The next leader had the record: its high watermark does not revive the reply.
+    world.partition_change(CONSUMER_OFFSETS, leader=BROKER, isr=[BROKER])
+    world.tick()
+    assert world.book().kept == [1, "loaded"]
+
+
+def test_a_new_leader_answers_when_its_log_is_committed() -> None:
+    # cluster.md 4: what it has may be more than what is committed.
+    world = ShardsWorld()
+    world.offsets_topic(replicas=(BROKER, 2))
+    world.keep(1)
+    world.partition_change(CONSUMER_OFFSETS, leader=2)
+    world.partition_change(CONSUMER_OFFSETS, leader=BROKER)
+    read = world.shards.submit_to_partition(0, lambda book, context: Decision((), list(book.kept)))
+    world.tick(10)
+    assert value_of(read) is PENDING
+    follower_catches_up(world)
+    assert value_of(read) == [1, "loaded"]
+
+
 def test_transactions_and_their_ends_are_loaded_with_their_producers() -> None:
     stamp = {"producer_id": 9, "producer_epoch": 1, "transactional": True, "base_sequence": 0}
     marker = build_marker(EndTransactionMarker(False, 3), timestamp=0, producer_id=9, producer_epoch=1)
@@ -443,9 +547,9 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.asked: list[TransactionalWrite] = []
-        self.answer: Promise[Verdicts] = Promise()
+        self.answer: Promise[PartitionErrors] = Promise()
 
-    def verify(self, write: TransactionalWrite) -> Promise[Verdicts]:
+    def verify(self, write: TransactionalWrite) -> Promise[PartitionErrors]:
         self.asked.append(write)
         return self.answer
 

@@ -10,6 +10,9 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import TRANSACTION_STATE
 from barnabas.broker.coordinators.marker_sender import RETRY_MS
+from barnabas.broker.handlers import write_txn_markers
+from barnabas.metadata.topics import NO_LEADER
+from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.protocol.records import metadata as records
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from tests.broker.worlds.data_world import BROKER, fetch_request, partition_answers, values_in
@@ -186,7 +189,7 @@ def test_partitions_without_a_leader_get_their_markers_later() -> None:
     world.topic("moved", replicas=(BROKER, 2), isr=(BROKER,))
     world.init()
     world.add(0, topic="moved")
-    world.partition_change("moved", leader=2, isr=[2])
+    world.partition_change("moved", leader=NO_LEADER, isr=[2])
     assert world.end(ABORT, version=4).error_code == 0
     for _ in range(5):
         world.tick(RETRY_MS)
@@ -242,6 +245,24 @@ def test_a_hanging_transaction_is_ended_by_an_administrator() -> None:
     data = read(world)
     assert data.last_stable_offset == 2
     assert [(one.producer_id, one.first_offset) for one in data.aborted_transactions] == [(77, 0)]
+
+
+def test_a_marker_that_is_repeated_in_a_request_is_written_once() -> None:
+    """F2: a request of a megabyte has 32,000 markers, and wrote as many batches."""
+    world = TxnWorld()
+    topics = [WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="orders", partition_indexes=[0, 0])]
+    markers = [
+        WriteTxnMarkersRequest.WritableTxnMarker(
+            producer_id=9, producer_epoch=epoch, transaction_result=COMMIT, topics=topics, coordinator_epoch=0
+        )
+        for epoch in (3, 3, 4, 3)
+    ]
+    answer = world.answer(write_txn_markers, WriteTxnMarkersRequest(markers=markers), 1)
+    (marker,) = answer.markers
+    results = [(partition.partition_index, partition.error_code) for partition in marker.topics[0].partitions]
+    # The last marker has an earlier epoch.
+    assert (marker.producer_id, results) == (9, [(0, ErrorCode.INVALID_PRODUCER_EPOCH)])
+    assert [epoch for _, epoch, _ in world.markers_in(0)] == [3, 4]
 
 
 def test_markers_of_older_coordinators_and_producers_are_refused() -> None:

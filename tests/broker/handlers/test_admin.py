@@ -145,6 +145,16 @@ def test_a_denied_request_names_the_missing_permission(request_: Message, operat
     assert broker.metadata.asked == []
 
 
+def test_an_election_in_all_partitions_returns_the_controllers_results() -> None:
+    """The response was empty: a second request, for no partitions at all, replaced the controller's results."""
+    broker = FakeBroker()
+    everything = ElectLeadersRequest(election_type=0, topic_partitions=None)
+    decided = ElectLeadersResponse(throttle_time_ms=0, replica_election_results=[])
+    broker.metadata.answers[ElectLeadersRequest] = Promise.of(decided)
+    assert ask(broker, everything) is decided
+    assert [asked for asked, _, _ in broker.metadata.asked] == [everything]
+
+
 def test_an_election_that_is_refused_has_the_error_twice() -> None:
     broker = FakeBroker()
     broker.metadata.answers[ElectLeadersRequest] = KafkaError(ErrorCode.NOT_CONTROLLER, "none is active")

@@ -1,4 +1,4 @@
-"""DescribeCluster, DescribeTopicPartitions, DescribeQuorum, UpdateFeatures, UnregisterBroker, SASL without SASL."""
+"""DescribeCluster, DescribeTopicPartitions, DescribeQuorum, UpdateFeatures, UnregisterBroker."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.handlers import (
+    add_raft_voter,
     describe_cluster,
     describe_quorum,
     describe_topic_partitions,
-    sasl_authenticate,
-    sasl_handshake,
+    remove_raft_voter,
 )
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.routes import Role, routes_for
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.config.option import Mode
+from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
 from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.protocol.records import metadata as records
@@ -177,11 +177,42 @@ def test_topics_that_may_not_be_seen(broker: Any) -> None:
 
 def test_the_quorum_is_described_by_the_metadata_side(broker: Any) -> None:
     request = DescribeQuorumRequest(topics=[])
-    assert describe_quorum.handle(broker, request, call_of(55, 2)).error_code == 0
+    response: Any = settled(describe_quorum.handle(broker, request, call_of(55, 2)))
+    assert response.error_code == 0
     broker.authorizer = Denying((Operation.DESCRIBE, Resource.CLUSTER, None))
     with pytest.raises(KafkaError) as refused:
         describe_quorum.handle(broker, request, call_of(55, 2))
     assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AddRaftVoterRequest(
+            cluster_id=None, timeout_ms=1, voter_id=2, voter_directory_id=ZERO_UUID, listeners=[]
+        ),
+        RemoveRaftVoterRequest(cluster_id=None, voter_id=2, voter_directory_id=ZERO_UUID),
+        DescribeQuorumRequest(topics=[]),
+    ],
+)
+def test_a_broker_forwards_what_is_about_the_quorum_and_a_controller_responds_itself(
+    broker: Any, request_: Any
+) -> None:
+    # KIP-853
+    key = request_.schema.key
+    handler = {55: describe_quorum, 80: add_raft_voter, 81: remove_raft_voter}[key]
+    response: Any = object()
+    broker.metadata.answers[type(request_)] = Promise.of(response)
+    assert settled(handler.handle(broker, request_, call_of(key, 0))) is response
+    assert broker.metadata.asked == [(request_, 0, "User:ANONYMOUS")]
+    broker.metadata.asked.clear()
+    assert settled(handler.handle(broker, request_, call_of(key, 0, listener="CONTROLLER"))) is response
+    # Not through the channel, which would look for the active controller.
+    assert broker.metadata.asked == [(request_, 0, "")]
+    operation = Operation.DESCRIBE if key == 55 else Operation.ALTER
+    broker.authorizer = Denying((operation, Resource.CLUSTER, None))
+    with pytest.raises(KafkaError, match=f"needs {operation.name} permission"):
+        handler.handle(broker, request_, call_of(key, 0))
 
 
 @pytest.mark.parametrize(
@@ -218,13 +249,6 @@ def test_requests_for_the_controller_are_forwarded(
     with pytest.raises(KafkaError) as refused:
         route.handle(broker, request_, context)
     assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-
-def test_a_login_where_none_is_needed(broker: Any) -> None:
-    handshake = sasl_handshake.handle(broker, SaslHandshakeRequest(mechanism="PLAIN"), call_of(17, 1))
-    assert (handshake.error_code, handshake.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
-    login = sasl_authenticate.handle(broker, SaslAuthenticateRequest(auth_bytes=b""), call_of(36, 2))
-    assert login.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 def test_describing_controllers_requires_alter_on_the_cluster() -> None:

@@ -474,7 +474,7 @@ def test_cold_data_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cold_read_below_min_bytes_keeps_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for bytes in the next segment, but for a partition without more."""
     world, _ = restarted_and_cold(monkeypatch)
-    world.log("orders").active.records.sound_from = 10**9
+    world.log("orders").active.records.valid_from = 10**9
     waiting = ask(world, 12, {0: 6}, max_wait_ms=500, min_bytes=10 * BATCH)
     world.workers.run()
     world.tick(499)

@@ -59,8 +59,9 @@ def find(group_id: str = "g", key_type: int = 0) -> FindCoordinatorRequest:
 def ready(front: Front) -> Wire:
     """A connection to a coordinator."""
     wire = front.connect()
-    wire.ask(find(), 3)
-    assert wire.ask(find(), 3).error_code == 0
+    front.until(lambda: wire.ask(find(), 3).error_code == 0)
+    # It has an error while any partition of __consumer_offsets is loaded.
+    front.until(lambda: wire.ask(ListGroupsRequest(), 4).error_code == 0)
     return wire
 
 
@@ -366,3 +367,14 @@ def test_the_response_to_a_disconnected_member_is_dropped(front: Front) -> None:
     assert (joined.generation_id, len(joined.members)) == (2, 2), "its session has not expired"
     beat = HeartbeatRequest(group_id="g", generation_id=2, member_id=first)
     assert wire.ask(beat, 4).error_code == 0
+
+
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+def test_since_version_5_a_sync_names_type_and_protocol(front: Front, missing: str) -> None:
+    wire = ready(front)
+    member_id = wire.ask(join(), 9).member_id
+    generation = wire.ask(join(member_id), 9).generation_id
+    request = sync(member_id, generation)
+    setattr(request, missing, None)
+    assert wire.ask(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert wire.ask(request, 4).error_code == ErrorCode.NONE

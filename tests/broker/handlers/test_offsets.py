@@ -15,6 +15,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -44,9 +45,9 @@ def ready(front: Front) -> Wire:
     wire = front.connect()
     for name, partitions in (("t", 4), ("u", 1)):
         make_topic(wire, name, partitions)
-    for _ in range(2):
-        found = wire.ask(FindCoordinatorRequest(key="g", key_type=0), 3)
-    assert found.error_code == 0
+    front.until(lambda: wire.ask(FindCoordinatorRequest(key="g", key_type=0), 3).error_code == NONE)
+    # It has an error while any partition of __consumer_offsets is loaded.
+    front.until(lambda: wire.ask(ListGroupsRequest(), 4).error_code == NONE)
     return wire
 
 
@@ -137,6 +138,19 @@ def test_a_commit_is_fetched_in_every_version(front: Front, version: int) -> Non
     for fetch_version in (8, 9):
         (group,) = wire.ask(fetch_groups(group_of("g", {"t": [0]})), fetch_version).groups
         assert (group.group_id, group.error_code, committed_in(group)) == ("g", 0, {"t": {0: 5}})
+
+
+@pytest.mark.parametrize("version", [1, 7])
+def test_a_partition_is_fetched_as_often_as_it_is_requested(front: Front, version: int) -> None:
+    wire = ready(front)
+    wire.ask(commit({"t": {0: 5, 1: 6}}), 9)
+    indexes = [0, 1, 0, 2] * 60
+    (topic,) = wire.ask(fetch({"t": indexes}), version).topics
+    offsets = [(partition.partition_index, partition.committed_offset) for partition in topic.partitions]
+    assert offsets == [(0, 5), (1, 6), (0, 5), (2, -1)] * 60
+    groups = fetch_groups(group_of("g", {"t": indexes}))
+    (topic,) = wire.ask(groups, 9).groups[0].topics
+    assert [partition.committed_offset for partition in topic.partitions] == [5, 6, 5, -1] * 60
 
 
 def test_unknown_partitions_are_refused_and_others_committed(front: Front) -> None:

@@ -13,7 +13,7 @@ from barnabas.base.ids import Uuid
 from barnabas.batch.compression import Codec
 from barnabas.broker.handlers import produce
 from barnabas.broker.network.request_context import CloseConnectionError
-from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.runtime.loop.promise import Promise
@@ -131,7 +131,9 @@ def test_a_bad_batch_is_refused_as_apache_kafka_refuses_it(name: str) -> None:
     try:
         answer = world.ask(produce, request, 12).responses[0].partition_responses[0]
     except KafkaError as error:
-        answer = produce.refuse(request, error.code, error.message).responses[0].partition_responses[0]
+        refused = produce.refuse(request, error.code, error.message)
+        assert refused is not None
+        answer = refused.responses[0].partition_responses[0]
     assert ErrorCode(answer.error_code) is code
     assert (answer.log_start_offset, answer.error_message) == (log_start_offset, message)
     assert (answer.base_offset, answer.record_errors) == (-1, [])
@@ -376,9 +378,9 @@ def test_a_duplicate_gets_its_original_timestamp() -> None:
 class Coordinator:
     def __init__(self) -> None:
         self.asked: list[TransactionalWrite] = []
-        self.answers: list[Promise[Verdicts]] = []
+        self.answers: list[Promise[PartitionErrors]] = []
 
-    def verify(self, write: TransactionalWrite) -> Promise[Verdicts]:
+    def verify(self, write: TransactionalWrite) -> Promise[PartitionErrors]:
         self.asked.append(write)
         self.answers.append(Promise())
         return self.answers[-1]
@@ -397,6 +399,7 @@ def test_a_transactional_batch_needs_a_transactional_id() -> None:
         world.ask(produce, transactional(None), 12)
     assert refused.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     response = produce.refuse(transactional(None), refused.value.code, refused.value.message)
+    assert response is not None
     assert response.responses[0].partition_responses[0].error_message is None
 
 

@@ -12,7 +12,7 @@ from barnabas.broker.handlers import create_partitions, create_topics, delete_to
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
-from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.runtime.loop.promise import Promise
 from tests.broker.handlers.test_metadata import register, topic
 from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
@@ -195,4 +195,28 @@ def test_a_denied_deletion_reveals_nothing(broker: Any) -> None:
         ("seen", seen): 29,
         ("nope", ZERO_UUID): 29,
         ("seen", ZERO_UUID): 29,
+    }
+
+
+def test_a_node_that_is_not_active_forwards_a_deletion(broker: Any) -> None:
+    """It decided from its own image: a topic that another broker had just created was unknown to it."""
+    broker.metadata.is_active = False
+    answer = DeleteTopicsResponse(throttle_time_ms=0, responses=[])
+    broker.metadata.answers[DeleteTopicsRequest] = Promise.of(answer)
+    assert delete(broker, 6, states=[("not-known-here", ZERO_UUID)]) == {}
+    ((request, version, principal),) = broker.metadata.asked
+    assert [one.name for one in request.topics] == ["not-known-here"]
+    assert (version, principal, broker.metadata.forwarded) == (6, "User:ANONYMOUS", [True])
+
+
+def test_a_deletion_by_name_that_another_has_overtaken(broker: Any) -> None:
+    """The controller is asked by id, and knew that the topic was deleted: the client had named it."""
+    known = topic(broker, "known")
+    result = DeleteTopicsResponse.DeletableTopicResult(
+        name=None, topic_id=known, error_code=ErrorCode.UNKNOWN_TOPIC_ID, error_message="gone"
+    )
+    answer = DeleteTopicsResponse(throttle_time_ms=0, responses=[result])
+    broker.metadata.answers[DeleteTopicsRequest] = Promise.of(answer)
+    assert delete(broker, 6, states=[("known", ZERO_UUID)]) == {
+        ("known", ZERO_UUID): (3, "This server does not host this topic-partition.")
     }

@@ -82,7 +82,7 @@ def produced(broker: BrokerProcess, records: bytes, acks: int = -1) -> ErrorCode
 
 
 def batch(records: bytes = b"", **lies: int) -> bytearray:
-    """A batch of one record, or of these bytes for records; what is told of it may be a lie."""
+    """A batch of one record, or of these bytes for records; its header fields may be wrong."""
     made = build([Record(0, NOW_MS, b"key", b"value")])
     if records:
         made[61:] = records

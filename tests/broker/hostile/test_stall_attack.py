@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.base.ids import Uuid
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.request_steps import SLICE_NS
 from barnabas.broker.network.routes import Role, routes_for
@@ -122,3 +123,19 @@ def test_an_attack_has_its_size_and_its_kind() -> None:
     names = [topic.name for topic in unknown.request(existing).topics]  # type: ignore[attr-defined]  # Metadata
     assert len(names) == len(set(names)) > 1_000
     assert {one.path for one in chosen("OffsetCommit")} == {("topics",), ("topics", "partitions")}
+
+
+def test_attacks_have_different_names() -> None:
+    names = [attack.name for attack in chosen("DescribeConfigs", "Metadata", "DeleteTopics")]
+    assert len(names) == len(set(names))
+
+
+def test_existing_names_are_named_in_turn() -> None:
+    (attack,) = (
+        attack
+        for attack in chosen("Metadata")
+        if attack.kind is Kind.EXISTING and "topic_id" in attack.fixed and attack.path == ("topics",)
+    )
+    request = attack.request(Existing(names=("a", "b"), ids=(Uuid(bytes(15) + b"\1"),) * 3))
+    names = [topic.name for topic in request.topics]  # type: ignore[attr-defined]  # Metadata
+    assert names == ["b", "a"] * (len(names) // 2) + ["b"] * (len(names) % 2)

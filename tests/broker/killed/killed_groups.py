@@ -1,7 +1,7 @@
 """A broker that is killed again and again with groups and open transactions live: what survives.
 
-What lives here: members of both protocols, a copier that reads, writes and commits exactly once, members and
-transactions that are killed with the broker, and the judgement.  What may not: how many rounds (the tests say).
+Members of both protocols, a copier that reads, writes and commits exactly once, members and transactions that
+are killed with the broker, and the checks.  The tests choose the number of rounds.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ while True:
 
 
 @dataclass
-class Judged:
-    """What was told, and what was found."""
+class Outcome:
+    """What was acknowledged, and what was found."""
 
     # Group -> partition -> the highest offset whose commit was confirmed.
-    told: dict[str, dict[int, int]] = field(default_factory=lambda: {CLASSIC: {}, MODERN: {}, COPIER: {}})
+    acknowledged: dict[str, dict[int, int]] = field(
+        default_factory=lambda: {CLASSIC: {}, MODERN: {}, COPIER: {}}
+    )
     written: set[str] = field(default_factory=set)
     copied: list[str] = field(default_factory=list)
     ghosts_shown: list[str] = field(default_factory=list)
@@ -69,24 +71,24 @@ class Judged:
     def check(self) -> None:
         assert self.commits > 0
         assert self.transactions > 0
-        assert self.ghosts_shown == [], "transactions that nobody committed are shown"
+        assert self.ghosts_shown == [], "transactions that were not committed are shown"
         assert len(self.copied) == len(set(self.copied)), "records were copied twice"
         missing = self.written - set(self.copied)
         assert not missing, f"{len(missing)} of {len(self.written)} records were not copied: {missing}"
         assert set(self.copied) == self.written
 
     def note(self, group: str, partition: int, offset: int) -> None:
-        known = self.told[group]
+        known = self.acknowledged[group]
         known[partition] = max(known.get(partition, 0), offset)
 
 
 class Worker(threading.Thread):
-    """Goes on whatever happens to the broker; what its client cannot repair begins anew."""
+    """Goes on whatever happens to the broker; it starts again when its client cannot recover."""
 
-    def __init__(self, bootstrap: str, judged: Judged) -> None:
+    def __init__(self, bootstrap: str, outcome: Outcome) -> None:
         super().__init__(daemon=True)
         self.bootstrap = bootstrap
-        self.judged = judged
+        self.outcome = outcome
         self.ended = threading.Event()
         self.fault: BaseException | None = None
 
@@ -118,14 +120,14 @@ class Writer(Worker):
 
     def _delivered(self, error: object, message: Message) -> None:
         assert error is None, error
-        self.judged.written.add((message.value() or b"").decode())
+        self.outcome.written.add((message.value() or b"").decode())
 
 
 class Reader(Worker):
-    """A member that commits what it has read, and waits until it is told so."""
+    """A member that commits what it has read, and waits for the acknowledgement."""
 
-    def __init__(self, bootstrap: str, judged: Judged, group: str) -> None:
-        super().__init__(bootstrap, judged)
+    def __init__(self, bootstrap: str, outcome: Outcome, group: str) -> None:
+        super().__init__(bootstrap, outcome)
         self.group = group
 
     def work(self) -> None:
@@ -145,8 +147,8 @@ class Reader(Worker):
         with suppress(KafkaException):
             for one in consumer.commit(offsets=offsets, asynchronous=False) or []:
                 if one.error is None:
-                    self.judged.note(self.group, one.partition, one.offset)
-                    self.judged.commits += 1
+                    self.outcome.note(self.group, one.partition, one.offset)
+                    self.outcome.commits += 1
 
 
 class Copier(Worker):
@@ -182,9 +184,9 @@ class Copier(Worker):
         offsets = [TopicPartition(SOURCE, partition, offset) for partition, offset in ends.items()]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 20)
         producer.commit_transaction(20)
-        self.judged.transactions += 1
+        self.outcome.transactions += 1
         for place in offsets:
-            self.judged.note(COPIER, place.partition, place.offset)
+            self.outcome.note(COPIER, place.partition, place.offset)
 
 
 def member_options(bootstrap: str, group: str) -> dict[str, object]:
@@ -201,10 +203,10 @@ def member_options(bootstrap: str, group: str) -> dict[str, object]:
 
 
 @contextmanager
-def workers(broker: KilledBroker, judged: Judged) -> Iterator[list[Worker]]:
+def workers(broker: KilledBroker, outcome: Outcome) -> Iterator[list[Worker]]:
     where = broker.bootstrap
-    running: list[Worker] = [Copier(where, judged), Writer(where, judged)]
-    running += [Reader(where, judged, group) for group in (CLASSIC, CLASSIC, MODERN, MODERN)]
+    running: list[Worker] = [Copier(where, outcome), Writer(where, outcome)]
+    running += [Reader(where, outcome, group) for group in (CLASSIC, CLASSIC, MODERN, MODERN)]
     for one in running:
         one.start()
     try:
@@ -253,53 +255,53 @@ class Ghosts:
             member.communicate()
 
 
-def rounds(folder: Path, count: int) -> Judged:
-    """Kill it so many times; what was told and what is there in the end."""
-    judged = Judged()
+def rounds(folder: Path, count: int) -> Outcome:
+    """Kill it so many times; what was acknowledged and what is there in the end."""
+    outcome = Outcome()
     overrides = [word for name, value in OPTIONS.items() for word in ("--override", f"{name}={value}")]
     broker = KilledBroker(folder, *overrides)
     try:
         broker.start()
         for topic in (SOURCE, SINK):
             make_topic(broker.bootstrap, topic, PARTITIONS)
-        with workers(broker, judged) as running:
-            await_progress(judged)
+        with workers(broker, outcome) as running:
+            await_progress(outcome)
             for number in range(count):
                 ghosts = Ghosts(broker.bootstrap, number)
                 ghosts.wait()
                 broker.kill()
                 ghosts.kill()
                 broker.start()
-                check_committed(broker.bootstrap, judged)
-                await_progress(judged)
-            finish(broker.bootstrap, running, judged)
-        read_sink(broker.bootstrap, judged)
+                check_committed(broker.bootstrap, outcome)
+                await_progress(outcome)
+            finish(broker.bootstrap, running, outcome)
+        read_sink(broker.bootstrap, outcome)
         assert broker.faults() == []
     finally:
         broker.kill()
-    return judged
+    return outcome
 
 
-def await_progress(judged: Judged) -> None:
-    """Every group goes on with every partition: a member that is gone holds none for longer than a session."""
-    before = {group: dict(told) for group, told in judged.told.items()}
+def await_progress(outcome: Outcome) -> None:
+    """Every group goes on with every partition: a dead member holds none for longer than its session."""
+    before = {group: dict(offsets) for group, offsets in outcome.acknowledged.items()}
     limit = time.monotonic() + PATIENCE_S
     while not all(
-        told.get(partition, 0) > before[group].get(partition, 0)
-        for group, told in judged.told.items()
+        offsets.get(partition, 0) > before[group].get(partition, 0)
+        for group, offsets in outcome.acknowledged.items()
         for partition in range(PARTITIONS)
     ):
-        assert time.monotonic() < limit, f"a group stands still: {before} and then {judged.told}"
+        assert time.monotonic() < limit, f"a group stands still: {before} and then {outcome.acknowledged}"
         time.sleep(0.02)
 
 
-def check_committed(bootstrap: str, judged: Judged) -> None:
+def check_committed(bootstrap: str, outcome: Outcome) -> None:
     """What was confirmed before the kill is there after it."""
-    told = {group: dict(offsets) for group, offsets in judged.told.items()}
-    for group, offsets in told.items():
+    acknowledged = {group: dict(offsets) for group, offsets in outcome.acknowledged.items()}
+    for group, offsets in acknowledged.items():
         found = committed(bootstrap, group)
         lost = {one: (offset, found[one]) for one, offset in offsets.items() if found[one] < offset}
-        assert not lost, f"{group}: partition -> (told, found): {lost}"
+        assert not lost, f"{group}: partition -> (acknowledged, found): {lost}"
 
 
 def committed(bootstrap: str, group: str) -> dict[int, int]:
@@ -312,7 +314,7 @@ def committed(bootstrap: str, group: str) -> dict[int, int]:
         consumer.close()
 
 
-def finish(bootstrap: str, running: list[Worker], judged: Judged) -> None:
+def finish(bootstrap: str, running: list[Worker], outcome: Outcome) -> None:
     """No more records; all that there are are copied and read to the end, so that nothing lags behind."""
     writer = next(one for one in running if isinstance(one, Writer))
     writer.ended.set()
@@ -320,7 +322,7 @@ def finish(bootstrap: str, running: list[Worker], judged: Judged) -> None:
     limit = time.monotonic() + PATIENCE_S
     ends = watermarks(bootstrap, SOURCE)
     while any(committed(bootstrap, group) != ends for group in (COPIER, CLASSIC, MODERN)):
-        assert time.monotonic() < limit, (ends, judged.told)
+        assert time.monotonic() < limit, (ends, outcome.acknowledged)
         time.sleep(0.2)
 
 
@@ -337,7 +339,7 @@ def watermarks(bootstrap: str, topic: str) -> dict[int, int]:
         consumer.close()
 
 
-def read_sink(bootstrap: str, judged: Judged) -> None:
+def read_sink(bootstrap: str, outcome: Outcome) -> None:
     """All of it, up to the end: control records and aborted ones are passed over, and nothing stays open."""
     options = {"bootstrap.servers": bootstrap, "group.id": "judge", "isolation.level": "read_committed"}
     consumer = Consumer({**options, "enable.auto.commit": False, "enable.partition.eof": True, **RECONNECTS})
@@ -350,7 +352,7 @@ def read_sink(bootstrap: str, judged: Judged) -> None:
             for message in consumer.consume(1_000, timeout=0.2):
                 if message.error() is None:
                     value = (message.value() or b"").decode()
-                    (judged.ghosts_shown if value.startswith("ghost") else judged.copied).append(value)
+                    (outcome.ghosts_shown if value.startswith("ghost") else outcome.copied).append(value)
     finally:
         consumer.close()
 

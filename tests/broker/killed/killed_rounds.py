@@ -1,6 +1,6 @@
-"""A broker that is killed again and again under load: what its producer was told against what is there.
+"""A broker that is killed again and again under load: what it acknowledged against what is there.
 
-What lives here: the load, the kills, and the judgement.  What may not: how many rounds (the tests say).
+The load, the kills and the checks; the tests choose the number of rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CODECS = ("none", "gzip", "lz4")
 
 
 @dataclass
-class Judged:
+class Outcome:
     """What became of all records: (partition, offset) by producer and number."""
 
     acknowledged: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -115,10 +115,10 @@ class KilledBroker:
 class Load(threading.Thread):
     """An idempotent producer that waits for all and goes on whatever happens to the broker."""
 
-    def __init__(self, bootstrap: str, codec: str, judged: Judged) -> None:
+    def __init__(self, bootstrap: str, codec: str, outcome: Outcome) -> None:
         super().__init__(daemon=True)
         self.codec = codec
-        self.judged = judged
+        self.outcome = outcome
         self.ended = threading.Event()
         self.producer = Producer(
             {
@@ -152,15 +152,15 @@ class Load(threading.Thread):
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self.judged.refused.append(error)
+            self.outcome.refused.append(error)
         else:
             codec, number, _ = (message.value() or b"").decode().split(" ")
-            self.judged.acknowledged[codec, int(number)] = (message.partition() or 0, message.offset() or 0)
+            self.outcome.acknowledged[codec, int(number)] = (message.partition() or 0, message.offset() or 0)
 
 
 @contextmanager
-def loads(bootstrap: str, judged: Judged) -> Iterator[list[Load]]:
-    running = [Load(bootstrap, codec, judged) for codec in CODECS]
+def loads(bootstrap: str, outcome: Outcome) -> Iterator[list[Load]]:
+    running = [Load(bootstrap, codec, outcome) for codec in CODECS]
     for load in running:
         load.start()
     try:
@@ -172,35 +172,35 @@ def loads(bootstrap: str, judged: Judged) -> Iterator[list[Load]]:
             load.join(2 * CLIENT_PATIENCE_S)
 
 
-def rounds(folder: Path, count: int, seed: int) -> Judged:
+def rounds(folder: Path, count: int, seed: int) -> Outcome:
     """Kill it so many times; what was promised and what is there in the end."""
     chance = random.Random(seed)
-    judged = Judged()
+    outcome = Outcome()
     broker = KilledBroker(folder)
     try:
         broker.start()
         make_topic(broker.bootstrap, TOPIC, PARTITIONS)
-        with loads(broker.bootstrap, judged):
+        with loads(broker.bootstrap, outcome):
             for number in range(count):
-                await_progress(judged)
+                await_progress(outcome)
                 time.sleep(chance.uniform(*LIFE_S))
                 name = f"made-in-{number}"
                 make_topic(broker.bootstrap, name, 1)
-                judged.topics_made.append(name)
+                outcome.topics_made.append(name)
                 broker.kill()
                 broker.start()
-        read_all(broker.bootstrap, judged)
+        read_all(broker.bootstrap, outcome)
         assert broker.faults() == []
     finally:
         broker.kill()
-    return judged
+    return outcome
 
 
-def await_progress(judged: Judged) -> None:
+def await_progress(outcome: Outcome) -> None:
     """Until the producers have found the broker: a life without writes would prove nothing."""
-    wanted = len(judged.acknowledged) + PROGRESS
+    wanted = len(outcome.acknowledged) + PROGRESS
     limit = time.monotonic() + CLIENT_PATIENCE_S
-    while len(judged.acknowledged) < wanted:
+    while len(outcome.acknowledged) < wanted:
         assert time.monotonic() < limit, "nothing is acknowledged"
         time.sleep(0.01)
 
@@ -212,9 +212,9 @@ def make_topic(bootstrap: str, name: str, partitions: int) -> None:
     )
 
 
-def read_all(bootstrap: str, judged: Judged) -> None:
+def read_all(bootstrap: str, outcome: Outcome) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False})
-    judged.topics_found = set(consumer.list_topics(timeout=CLIENT_PATIENCE_S).topics)
+    outcome.topics_found = set(consumer.list_topics(timeout=CLIENT_PATIENCE_S).topics)
     places = [TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)]
     ends = {
         place.partition: consumer.get_watermark_offsets(place, timeout=CLIENT_PATIENCE_S)[1]
@@ -228,7 +228,7 @@ def read_all(bootstrap: str, judged: Judged) -> None:
         for message in consumer.consume(10_000, timeout=1):
             assert message.error() is None, message.error()
             codec, number, _ = (message.value() or b"").decode().split(" ")
-            judged.found[codec, int(number)].append((message.partition() or 0, message.offset() or 0))
-            judged.orders[message.partition() or 0, codec].append(int(number))
+            outcome.found[codec, int(number)].append((message.partition() or 0, message.offset() or 0))
+            outcome.orders[message.partition() or 0, codec].append(int(number))
             left -= 1
     consumer.close()

@@ -1,7 +1,7 @@
-"""A broker that is killed again and again in the middle of transactions: what its producers were told against
-what read_committed consumers see.
+"""A broker that is killed again and again in the middle of transactions: what it acknowledged against what
+read_committed consumers see.
 
-What lives here: the load, the kills, and the judgement.  What may not: how many rounds (the tests say).
+The load, the kills and the checks; the tests choose the number of rounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Name = tuple[int, int]
 
 
 @dataclass
-class Judged:
+class Outcome:
     """What became of all transactions."""
 
     sent: dict[Name, int] = field(default_factory=dict)
@@ -64,14 +64,14 @@ class Judged:
 
 
 class Load(threading.Thread):
-    """A transactional producer that begins anew when the broker has cost it its transaction."""
+    """A transactional producer that starts a new transaction when the broker has cost it one."""
 
-    def __init__(self, bootstrap: str, number: int, seed: int, judged: Judged) -> None:
+    def __init__(self, bootstrap: str, number: int, seed: int, outcome: Outcome) -> None:
         super().__init__(daemon=True)
         self._address = bootstrap
         self._number = number
         self._chance = random.Random(seed)
-        self._judged = judged
+        self._outcome = outcome
         self._next = 0
         self.ended = threading.Event()
         self.error: BaseException | None = None
@@ -119,21 +119,21 @@ class Load(threading.Thread):
                 self._write(producer, name)
                 if aborts:
                     self._finish(producer.abort_transaction)
-                    self._judged.aborted.add(name)
+                    self._outcome.aborted.add(name)
                 else:
                     self._finish(producer.commit_transaction)
-                    self._judged.committed.add(name)
+                    self._outcome.committed.add(name)
             except KafkaException as error:
                 if error.args[0].txn_requires_abort():
                     self._finish(producer.abort_transaction)
-                    self._judged.aborted.add(name)
+                    self._outcome.aborted.add(name)
                     continue
-                self._judged.unknown.add(name)
+                self._outcome.unknown.add(name)
                 return
 
     def _write(self, producer: Producer, name: Name) -> None:
         producer.begin_transaction()
-        count = self._judged.sent[name] = self._chance.randint(*RECORDS)
+        count = self._outcome.sent[name] = self._chance.randint(*RECORDS)
         for index in range(count):
             value = f"{name[0]} {name[1]} {index}"
             producer.produce(TOPIC, value, partition=self._chance.randrange(PARTITIONS))
@@ -154,46 +154,46 @@ class Load(threading.Thread):
                 return
 
 
-def rounds(folder: Path, count: int, seed: int) -> Judged:
+def rounds(folder: Path, count: int, seed: int) -> Outcome:
     """Kill it so many times; what was promised and what is there in the end."""
     chance = random.Random(seed)
-    judged = Judged()
+    outcome = Outcome()
     broker = KilledBroker(folder, *FEW_PARTITIONS)
     try:
         broker.start()
         make_topic(broker.bootstrap, TOPIC, PARTITIONS)
-        running = [Load(broker.bootstrap, number, seed + number, judged) for number in range(PRODUCERS)]
+        running = [Load(broker.bootstrap, number, seed + number, outcome) for number in range(PRODUCERS)]
         for load in running:
             load.start()
         for _ in range(count):
-            await_progress(judged)
+            await_progress(outcome)
             time.sleep(chance.uniform(*LIFE_S))
             broker.kill()
             broker.start()
-        await_progress(judged)
+        await_progress(outcome)
         for load in running:
             load.ended.set()
         for load in running:
             load.join(2 * CLIENT_PATIENCE_S)
             assert load.error is None, load.error
             assert not load.is_alive()
-        read_all(broker.bootstrap, judged)
+        read_all(broker.bootstrap, outcome)
         assert broker.faults() == []
     finally:
         broker.kill()
-    return judged
+    return outcome
 
 
-def await_progress(judged: Judged) -> None:
+def await_progress(outcome: Outcome) -> None:
     """Until the producers have found the broker: a life without transactions would prove nothing."""
-    wanted = len(judged.committed) + PROGRESS
+    wanted = len(outcome.committed) + PROGRESS
     limit = time.monotonic() + CLIENT_PATIENCE_S
-    while len(judged.committed) < wanted:
+    while len(outcome.committed) < wanted:
         assert time.monotonic() < limit, "nothing is committed"
         time.sleep(0.01)
 
 
-def read_all(bootstrap: str, judged: Judged) -> None:
+def read_all(bootstrap: str, outcome: Outcome) -> None:
     """All of it, to the end: no transaction may be left open."""
     options = {"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False}
     places = [TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)]
@@ -212,7 +212,7 @@ def read_all(bootstrap: str, judged: Judged) -> None:
                     reached.add(partition or 0)
                 continue
             whose, which, index = map(int, (message.value() or b"").split())
-            judged.found[whose, which].append(index)
+            outcome.found[whose, which].append(index)
     consumer.close()
 
 

@@ -16,11 +16,13 @@ from barnabas.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from barnabas.protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
 from tests.broker.worlds.fake_metadata import FakeMetadata
 from tests.broker.worlds.front_world import node_of
 
+TOPIC_ID = Uuid(b"t" * 16)
 DIRECTORY, OTHER = Uuid(b"\x81" + bytes(15)), Uuid(b"\x01" + bytes(15))
 
 
@@ -41,7 +43,7 @@ class Life:
     def monotonic_ns(self) -> int:
         return self.now_ns
 
-    def ask(self, request: Any, version: int, principal: str) -> Promise[Any]:
+    def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
         self.asked.append((request, Promise()))
         return self.asked[-1][1]
 
@@ -165,6 +167,43 @@ def test_a_controlled_shutdown_waits_for_the_controller() -> None:
     asked = len(life.asked)
     life.pass_ms(100_000)
     assert len(life.asked) == asked
+
+
+def test_a_controlled_shutdown_says_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    """M-D9: and it ends in any case, with a line that says what that means."""
+    caplog.set_level("INFO")
+    life = Life()
+    life.run_up()
+    life.channel.commit(
+        TopicRecord(name="t", topic_id=TOPIC_ID),
+        *(
+            PartitionRecord(
+                partition_id=number,
+                topic_id=TOPIC_ID,
+                replicas=[1, 2],
+                isr=[1],
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=1,
+            )
+            for number in range(2)
+        ),
+    )
+    removed = life.life.shut_down()
+    life.pass_ms(0)
+    life.heartbeat()
+    life.pass_ms(50)
+    life.heartbeat()
+    assert "broker 1 waits to stop: it still leads 2 partitions" in caplog.text
+    for number in range(2):
+        life.channel.commit(PartitionChangeRecord(partition_id=number, topic_id=TOPIC_ID, leader=2))
+    life.pass_ms(2_000)
+    life.heartbeat()
+    assert "its leaderships have moved, and the other brokers are to learn of that" in caplog.text
+    life.life.give_up_shutdown(300_000)
+    assert removed.done
+    assert "broker 1 stops without the controller's permission after 300 s" in caplog.text
+    assert "broker.session.timeout.ms" in caplog.text
 
 
 def test_a_broker_without_registration_shuts_down_at_once() -> None:

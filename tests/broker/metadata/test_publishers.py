@@ -62,7 +62,7 @@ def option(resource: str) -> ConfigRecord:
 def test_the_order_is_the_same_in_every_role(record: Message, is_broker: bool, called: str) -> None:
     parts = PartsOnly(is_broker=is_broker)
     delta = Delta(EMPTY_IMAGE)
-    delta.apply(record)
+    delta.replay(record)
     for publisher in publishers_for(parts, NODE_ID):
         publisher.publish(delta, delta.image)
     assert parts.called == called.split()

@@ -18,44 +18,44 @@ def limits(**overrides: Any) -> ConnectionLimits:
 
 
 def test_all_listeners_share_one_limit_that_brokers_pass() -> None:
-    room = limits(max_connections="2")
-    room.opened("EXTERNAL", "a")
-    assert room.has_room("EXTERNAL")
-    room.opened("PLAINTEXT", "b")
-    assert room.total == 2
-    assert not room.has_room("EXTERNAL")
-    assert room.has_room("PLAINTEXT")
-    room.closed("EXTERNAL", "a")
-    assert room.has_room("EXTERNAL")
+    connections = limits(max_connections="2")
+    connections.opened("EXTERNAL", "a")
+    assert connections.has_room("EXTERNAL")
+    connections.opened("PLAINTEXT", "b")
+    assert connections.total == 2
+    assert not connections.has_room("EXTERNAL")
+    assert connections.has_room("PLAINTEXT")
+    connections.closed("EXTERNAL", "a")
+    assert connections.has_room("EXTERNAL")
 
 
 def test_a_listener_may_have_a_limit_of_its_own() -> None:
     """As many as its limit says, and not one more; what the other listeners have does not count."""
     given = {"listener.name.external.max.connections": "2"}
-    room = limits(**given)
-    room.opened("PLAINTEXT", "b")
-    room.opened("EXTERNAL", "a")
-    assert room.has_room("EXTERNAL")
-    room.opened("EXTERNAL", "a")
-    assert not room.has_room("EXTERNAL")
-    assert room.has_room("PLAINTEXT")
-    room.closed("EXTERNAL", "a")
-    assert room.has_room("EXTERNAL")
+    connections = limits(**given)
+    connections.opened("PLAINTEXT", "b")
+    connections.opened("EXTERNAL", "a")
+    assert connections.has_room("EXTERNAL")
+    connections.opened("EXTERNAL", "a")
+    assert not connections.has_room("EXTERNAL")
+    assert connections.has_room("PLAINTEXT")
+    connections.closed("EXTERNAL", "a")
+    assert connections.has_room("EXTERNAL")
 
 
 def test_limits_may_change_while_connections_stand() -> None:
-    room = limits()
+    connections = limits()
     for _ in range(3):
-        room.opened("EXTERNAL", "a")
-    assert room.has_room("EXTERNAL")
-    room.configure(node_of(max_connections="3", max_connections_per_ip="3").settings)
-    assert not room.has_room("EXTERNAL")
-    assert not room.is_welcome("a")
-    assert room.is_welcome("b")
+        connections.opened("EXTERNAL", "a")
+    assert connections.has_room("EXTERNAL")
+    connections.configure(node_of(max_connections="3", max_connections_per_ip="3").settings)
+    assert not connections.has_room("EXTERNAL")
+    assert not connections.is_welcome("a")
+    assert connections.is_welcome("b")
 
 
 def test_addresses_without_connections_are_forgotten() -> None:
-    room = limits()
-    room.opened("EXTERNAL", "a")
-    room.closed("EXTERNAL", "a")
-    assert not room._by_host
+    connections = limits()
+    connections.opened("EXTERNAL", "a")
+    connections.closed("EXTERNAL", "a")
+    assert not connections._by_host

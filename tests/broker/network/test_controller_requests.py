@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.ids import ZERO_UUID
-from barnabas.broker.network.controller_requests import ask_in_chunks, check_count, split_topics
+from barnabas.broker.network.controller_requests import (
+    check_controller,
+    check_count,
+    send_in_chunks,
+    split_topics,
+)
+from barnabas.broker.network.forwarding import forward
 from barnabas.broker.network.request_steps import CHUNK_ELEMENTS
-from barnabas.broker.replicas.produce_many import produce_in_parts
+from barnabas.broker.security.authorizer import Operation
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
-from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.runtime.loop.promise import Promise
-from tests.broker.worlds.front_world import call_of
+from tests.broker.worlds.front_world import FakeBroker, call_of, node_of, settled
 from tests.broker.worlds.steps import begun
 
 Topic = ElectLeadersRequest.TopicPartitions
@@ -48,7 +53,7 @@ def test_the_controller_is_asked_a_few_at_a_time(count: int) -> None:
     asked: list[list[int]] = []
 
     class Metadata:
-        def ask(self, request: Any, version: int, principal: str) -> Promise[Any]:
+        def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
             asked.append(request)
             return Promise.of(Answer(request))
 
@@ -58,11 +63,13 @@ def test_the_controller_is_asked_a_few_at_a_time(count: int) -> None:
 
     class Controlled:
         metadata = Metadata()
+        node = node_of()
 
     broker: Any = Controlled()
     numbers = list(range(count))
     make: Any = list
-    answer = begun(ask_in_chunks(broker, call_of(19, 7), numbers, make, "results"))
+    response_type: Any = Answer
+    answer = begun(send_in_chunks(broker, call_of(19, 7), numbers, make, response_type, "results"))
     assert answer.results == numbers
     assert all(len(part) <= CHUNK_ELEMENTS for part in asked)
 
@@ -75,42 +82,25 @@ def test_what_no_batch_could_hold_is_refused_before_it_is_looked_at() -> None:
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_produce_in_parts_writes_the_last_records_of_each_partition_once() -> None:
-    """F2: a Produce request of a megabyte of partitions held the loop for seconds."""
-    indexes = list(range(2 * CHUNK_ELEMENTS + 5))
-    partitions = [
-        ProduceRequest.PartitionProduceData(index=index, records=b"%d" % turn)
-        for turn in (1, 2)
-        for index in indexes
-    ]
-    topic = ProduceRequest.TopicProduceData(name="t", topic_id=ZERO_UUID, partition_data=partitions)
-    request = ProduceRequest(acks=1, timeout_ms=5, topic_data=[topic])
-    written: list[tuple[int, object]] = []
-
-    def produce(part: ProduceRequest) -> ProduceResponse:
-        (only,) = part.topic_data
-        assert len(only.partition_data) <= CHUNK_ELEMENTS
-        written.extend((one.index, one.records) for one in only.partition_data)
-        told = [
-            ProduceResponse.PartitionProduceResponse(index=one.index, error_code=0, base_offset=one.index)
-            for one in only.partition_data
-        ]
-        return ProduceResponse(
-            responses=[
-                ProduceResponse.TopicProduceResponse(
-                    name=only.name, topic_id=only.topic_id, partition_responses=told
-                )
-            ]
-        )
-
-    answer = begun(produce_in_parts(request, produce))
-    assert written == [(index, b"2") for index in indexes]
-    (topic_answer,) = answer.responses
-    assert [one.base_offset for one in topic_answer.partition_responses] == indexes
-
-
-def test_produce_in_parts_without_acks_has_no_answer() -> None:
-    partition = ProduceRequest.PartitionProduceData(index=0, records=None)
-    topic = ProduceRequest.TopicProduceData(name="t", topic_id=ZERO_UUID, partition_data=[partition])
-    request = ProduceRequest(acks=0, timeout_ms=5, topic_data=[topic])
-    assert begun(produce_in_parts(request, lambda part: None)) is None
+@pytest.mark.parametrize(
+    ("leader_id", "text"),
+    [(2, "The active controller appears to be node 2."), (-1, "No controller appears to be active.")],
+)
+def test_a_standby_refuses_on_its_controller_listener(leader_id: int, text: str) -> None:
+    """It forwarded such requests, and a broker that knew the wrong controller waited for its timeout."""
+    broker: Any = FakeBroker()
+    broker.metadata.is_active = False
+    broker.controller_id = leader_id
+    heartbeat = BrokerHeartbeatRequest(
+        broker_id=1, current_metadata_offset=0, want_fence=False, want_shut_down=False
+    )
+    with pytest.raises(KafkaError) as refused:
+        forward(Operation.CLUSTER_ACTION, broker, heartbeat, call_of(63, 1, listener="CONTROLLER"))
+    assert (refused.value.code, refused.value.message) == (ErrorCode.NOT_CONTROLLER, text)
+    assert broker.metadata.asked == []
+    # Requests of clients are forwarded, and an active controller decides.
+    check_controller(broker, call_of(19, 7))
+    broker.metadata.is_active = True
+    broker.metadata.answers[BrokerHeartbeatRequest] = Promise.of(None)
+    settled(forward(Operation.CLUSTER_ACTION, broker, heartbeat, call_of(63, 1, listener="CONTROLLER")))
+    assert len(broker.metadata.asked) == 1

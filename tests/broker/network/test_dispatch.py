@@ -57,7 +57,7 @@ class ClientConnection:
         self.failed = reason
 
 
-class Desk:
+class Server:
     """A dispatch with one route whose handler a test gives."""
 
     def __init__(self, name: str, handle: Any = None, **hooks: Any) -> None:
@@ -108,11 +108,11 @@ def test_a_request_reaches_its_handler_and_its_answer_the_client(version: int) -
         )
         return EMPTY_METADATA
 
-    desk = Desk("Metadata", handle)
-    desk.serve(METADATA, version)
+    server = Server("Metadata", handle)
+    server.serve(METADATA, version)
     assert seen == [("the broker", METADATA, 3, version, 42, "me")]
-    assert desk.answer(version) == EMPTY_METADATA
-    assert desk.route.metrics.count == 1
+    assert server.answer(version) == EMPTY_METADATA
+    assert server.route.metrics.count == 1
 
 
 def test_a_client_id_may_be_null_and_may_change() -> None:
@@ -122,9 +122,9 @@ def test_a_client_id_may_be_null_and_may_change() -> None:
         seen.append(context.client_id)
         return EMPTY_METADATA
 
-    desk = Desk("Metadata", handle)
+    server = Server("Metadata", handle)
     for client_id in ("a", "a", None, "other", "größe"):
-        desk.serve(METADATA, 9, client_id)
+        server.serve(METADATA, 9, client_id)
     assert seen == ["a", "a", "", "other", "größe"]
 
 
@@ -145,10 +145,10 @@ def test_a_client_id_may_be_null_and_may_change() -> None:
 @pytest.mark.trap
 def test_what_cannot_be_read_closes_the_connection(head: bytes) -> None:
     """Trap 25: an unknown api key or version is answered as Apache Kafka does (close), it never hangs."""
-    desk = Desk("Metadata", lambda *_: EMPTY_METADATA)
+    server = Server("Metadata", lambda *_: EMPTY_METADATA)
     with pytest.raises(ProtocolError):
-        desk.dispatch.serve(memoryview(head), desk.connection)
-    assert desk.connection.sent == b""
+        server.dispatch.serve(memoryview(head), server.connection)
+    assert server.connection.sent == b""
 
 
 def test_an_unknown_version_of_api_versions_reaches_its_handler_and_is_answered_in_version_0() -> None:
@@ -156,21 +156,21 @@ def test_an_unknown_version_of_api_versions_reaches_its_handler_and_is_answered_
         assert context.api_version == 99
         return ApiVersionsResponse(error_code=35, api_keys=[])
 
-    desk = Desk("ApiVersions", handle)
+    server = Server("ApiVersions", handle)
     head = struct.pack(">hhih", 18, 99, 42, 0) + b"\0"
-    desk.dispatch.serve(memoryview(head + b"whatever"), desk.connection)
-    assert desk.answer(0) == ApiVersionsResponse(error_code=35, api_keys=[])
+    server.dispatch.serve(memoryview(head + b"whatever"), server.connection)
+    assert server.answer(0) == ApiVersionsResponse(error_code=35, api_keys=[])
 
 
 def test_a_refusal_becomes_the_answer_of_the_api() -> None:
     def handle(*_: object) -> Message:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "not like this")
 
-    desk = Desk("DescribeCluster", handle)
-    desk.serve(CLUSTER, 1)
-    answer = desk.answer(1)
+    server = Server("DescribeCluster", handle)
+    server.serve(CLUSTER, 1)
+    answer = server.answer(1)
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "not like this")
-    assert desk.route.metrics.errors == 1
+    assert server.route.metrics.errors == 1
 
 
 def test_an_api_may_shape_its_refusal() -> None:
@@ -181,65 +181,65 @@ def test_an_api_may_shape_its_refusal() -> None:
         topic = MetadataResponse.Topic(error_code=code, name=request.topics[0].name, partitions=[])
         return MetadataResponse(brokers=[], topics=[topic])
 
-    desk = Desk("Metadata", handle, refuse=refuse)
-    desk.serve(METADATA, 4)
-    assert [(topic.name, topic.error_code) for topic in desk.answer(4).topics] == [("t", 42)]
+    server = Server("Metadata", handle, refuse=refuse)
+    server.serve(METADATA, 4)
+    assert [(topic.name, topic.error_code) for topic in server.answer(4).topics] == [("t", 42)]
 
 
 def test_a_fault_is_logged_and_told_as_unknown_server_error(caplog: pytest.LogCaptureFixture) -> None:
     def handle(*_: object) -> Message:
         raise ZeroDivisionError("oops")
 
-    desk = Desk("DescribeCluster", handle)
+    server = Server("DescribeCluster", handle)
     with caplog.at_level(logging.ERROR):
-        desk.serve(CLUSTER, 0)
-    assert desk.answer(0).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        server.serve(CLUSTER, 0)
+    assert server.answer(0).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "oops" in caplog.text
-    assert "oops" not in (desk.answer(0).error_message or "")
+    assert "oops" not in (server.answer(0).error_message or "")
 
 
 def test_an_error_that_no_answer_can_tell_closes_the_connection() -> None:
     def handle(*_: object) -> Message:
         raise CloseConnectionError("acks=0 failed")
 
-    desk = Desk("Metadata", handle)
-    desk.serve(METADATA, 4)
-    assert desk.connection.failed == "acks=0 failed"
+    server = Server("Metadata", handle)
+    server.serve(METADATA, 4)
+    assert server.connection.failed == "acks=0 failed"
 
     def refuses(*_: object) -> Message:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
     # Produce has no place for an error of the whole request, and no handler shapes one here.
-    desk = Desk("Produce", refuses)
+    server = Server("Produce", refuses)
     from barnabas.protocol.messages.produce import ProduceRequest
 
-    desk.serve(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 7)
-    assert "INVALID_REQUEST" in (desk.connection.failed or "")
+    server.serve(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 7)
+    assert "INVALID_REQUEST" in (server.connection.failed or "")
 
 
 def test_an_answer_may_come_later() -> None:
     promise: Promise[Message] = Promise()
-    desk = Desk("DescribeCluster", lambda *_: promise)
-    desk.serve(CLUSTER, 1)
-    assert (desk.connection.sent, desk.connection.waits) == (b"", 1)
+    server = Server("DescribeCluster", lambda *_: promise)
+    server.serve(CLUSTER, 1)
+    assert (server.connection.sent, server.connection.waits) == (b"", 1)
     promise.set(cluster_answer())
-    assert desk.answer(1) == cluster_answer()
-    assert desk.connection.waits == 0
+    assert server.answer(1) == cluster_answer()
+    assert server.connection.waits == 0
 
 
 def test_an_answer_may_fail_later() -> None:
     promise: Promise[Message] = Promise()
-    desk = Desk("DescribeCluster", lambda *_: promise)
-    desk.serve(CLUSTER, 1)
+    server = Server("DescribeCluster", lambda *_: promise)
+    server.serve(CLUSTER, 1)
     promise.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
-    assert desk.answer(1).error_code == ErrorCode.NOT_CONTROLLER
-    assert desk.connection.waits == 0
+    assert server.answer(1).error_code == ErrorCode.NOT_CONTROLLER
+    assert server.connection.waits == 0
 
 
 def test_there_may_be_no_answer() -> None:
-    desk = Desk("DescribeCluster", lambda *_: None)
-    desk.serve(CLUSTER, 1)
-    assert (desk.connection.sent, desk.connection.failed) == (b"", None)
+    server = Server("DescribeCluster", lambda *_: None)
+    server.serve(CLUSTER, 1)
+    assert (server.connection.sent, server.connection.failed) == (b"", None)
 
 
 def test_who_may_not_call_an_api_is_told_so() -> None:
@@ -247,9 +247,9 @@ def test_who_may_not_call_an_api_is_told_so() -> None:
         def may_call(self, context: object, api: object) -> bool:
             return False
 
-    desk = Desk("ListConfigResources", lambda *_: pytest.fail("it was handled"), authorizer=Nobody())
-    desk.serve(ListConfigResourcesRequest(), 1)
-    assert desk.answer(1).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    server = Server("ListConfigResources", lambda *_: pytest.fail("it was handled"), authorizer=Nobody())
+    server.serve(ListConfigResourcesRequest(), 1)
+    assert server.answer(1).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 class Strict(Unlimited):
@@ -274,15 +274,15 @@ class Strict(Unlimited):
 def test_who_is_over_quota_is_answered_at_once_and_then_silenced() -> None:
     """KIP-219: the answer names the time, and for so long nothing more is read."""
 
-    desk = Desk(
+    server = Server(
         "DescribeCluster",
         lambda *_: cluster_answer(),
         quotas=Strict(received_ms=250),
-        quick=lambda *_: pytest.fail("the short way cannot tell a time"),
+        quick=lambda *_: pytest.fail("the short way has no throttle time"),
     )
-    desk.serve(CLUSTER, 1)
-    assert desk.answer(1).throttle_time_ms == 250
-    assert desk.connection.silent_ms == 250
+    server.serve(CLUSTER, 1)
+    assert server.answer(1).throttle_time_ms == 250
+    assert server.connection.silent_ms == 250
 
 
 @pytest.mark.parametrize(
@@ -294,24 +294,24 @@ def test_the_longest_time_counts(received_ms: int, worked_ms: int, told_ms: int,
     answer = cluster_answer()
     answer.throttle_time_ms = told_ms
     promise: Promise[Message] = Promise()
-    desk = Desk("DescribeCluster", lambda *_: promise, quotas=Strict(received_ms, worked_ms))
-    desk.serve(CLUSTER, 1)
-    assert desk.connection.silent_ms == 0, "it is silenced with its answer"
+    server = Server("DescribeCluster", lambda *_: promise, quotas=Strict(received_ms, worked_ms))
+    server.serve(CLUSTER, 1)
+    assert server.connection.silent_ms == 0, "it is silenced with its answer"
     promise.set(answer)
-    assert desk.answer(1).throttle_time_ms == expected_ms
-    assert desk.connection.silent_ms == expected_ms
+    assert server.answer(1).throttle_time_ms == expected_ms
+    assert server.connection.silent_ms == expected_ms
 
 
 def test_refusals_and_no_answers_are_throttled_too() -> None:
     def refuse(*_: object) -> Message:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
-    desk = Desk("DescribeCluster", refuse, quotas=Strict(70))
-    desk.serve(CLUSTER, 1)
-    assert (desk.answer(1).throttle_time_ms, desk.connection.silent_ms) == (70, 70)
-    desk = Desk("DescribeCluster", lambda *_: None, quotas=Strict(80))
-    desk.serve(CLUSTER, 1)
-    assert desk.connection.silent_ms == 80
+    server = Server("DescribeCluster", refuse, quotas=Strict(70))
+    server.serve(CLUSTER, 1)
+    assert (server.answer(1).throttle_time_ms, server.connection.silent_ms) == (70, 70)
+    server = Server("DescribeCluster", lambda *_: None, quotas=Strict(80))
+    server.serve(CLUSTER, 1)
+    assert server.connection.silent_ms == 80
 
 
 def test_who_has_no_quota_takes_the_short_way() -> None:
@@ -320,82 +320,82 @@ def test_who_has_no_quota_takes_the_short_way() -> None:
             return None
 
     taken: list[object] = []
-    desk = Desk(
+    server = Server(
         "DescribeCluster", lambda *_: cluster_answer(), quotas=OfOthers(), quick=lambda *_: taken.append(1)
     )
-    desk.serve(CLUSTER, 1)
+    server.serve(CLUSTER, 1)
     assert taken == [1]
-    assert desk.answer(1).throttle_time_ms == 0
+    assert server.answer(1).throttle_time_ms == 0
 
 
 @pytest.mark.parametrize("version", [4, 9])
 def test_the_short_way_gives_the_answer_s_bytes(version: int) -> None:
     """With a header that has tagged fields from the flexible versions on."""
     body = EMPTY_METADATA.encode(version)
-    desk = Desk("Metadata", None, quick=lambda broker, frame, position, context: [body[:3], body[3:]])
-    desk.serve(METADATA, version)
-    assert desk.answer(version) == EMPTY_METADATA
-    assert desk.route.metrics.count == 1
+    server = Server("Metadata", None, quick=lambda broker, frame, position, context: [body[:3], body[3:]])
+    server.serve(METADATA, version)
+    assert server.answer(version) == EMPTY_METADATA
+    assert server.route.metrics.count == 1
 
 
 def test_the_short_way_is_told_where_the_message_starts() -> None:
     def quick(broker: object, frame: memoryview, position: int, context: Any) -> None:
         assert MetadataRequest.decode(frame[position:], context.api_version) == METADATA
 
-    desk = Desk("Metadata", lambda *_: EMPTY_METADATA, quick=quick)
+    server = Server("Metadata", lambda *_: EMPTY_METADATA, quick=quick)
     for version in (4, 9):
-        desk.connection.sent = b""
-        desk.serve(METADATA, version)
-        assert desk.answer(version) == EMPTY_METADATA
+        server.connection.sent = b""
+        server.serve(METADATA, version)
+        assert server.answer(version) == EMPTY_METADATA
 
 
 def test_the_short_way_may_answer_later() -> None:
     """The connection takes no further request until the promise is kept, or broken."""
     for kept in (True, False):
         promise: Promise[Message] = Promise()
-        desk = Desk(
+        server = Server(
             "DescribeCluster", lambda *_: None, quick=lambda *_, promise=promise: Deferred(CLUSTER, promise)
         )
-        desk.serve(CLUSTER, 0)
-        assert (desk.connection.sent, desk.connection.waits) == (b"", 1)
+        server.serve(CLUSTER, 0)
+        assert (server.connection.sent, server.connection.waits) == (b"", 1)
         if kept:
             promise.set(cluster_answer())
         else:
             promise.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
-        assert desk.answer(0).error_code == (ErrorCode.NONE if kept else ErrorCode.NOT_CONTROLLER)
-        assert desk.connection.waits == 0
+        assert server.answer(0).error_code == (ErrorCode.NONE if kept else ErrorCode.NOT_CONTROLLER)
+        assert server.connection.waits == 0
 
 
 def test_an_error_on_the_short_way_is_refused_like_any_other() -> None:
     def quick(*_: object) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
-    desk = Desk("DescribeCluster", lambda *_: cluster_answer(), quick=quick)
-    desk.serve(CLUSTER, 0)
-    assert desk.answer(0).error_code == ErrorCode.NOT_CONTROLLER
+    server = Server("DescribeCluster", lambda *_: cluster_answer(), quick=quick)
+    server.serve(CLUSTER, 0)
+    assert server.answer(0).error_code == ErrorCode.NOT_CONTROLLER
 
 
 def test_a_message_that_cannot_be_read_closes_the_connection() -> None:
-    desk = Desk("Metadata", lambda *_: EMPTY_METADATA)
+    server = Server("Metadata", lambda *_: EMPTY_METADATA)
     frame = struct.pack(">hhih", 3, 1, 1, 0) + struct.pack(">i", 2**31 - 1)
     with pytest.raises(ProtocolError):
-        desk.dispatch.serve(memoryview(frame), desk.connection)
+        server.dispatch.serve(memoryview(frame), server.connection)
 
 
 def test_api_versions_needs_no_client_id() -> None:
-    desk = Desk("ApiVersions", lambda *_: ApiVersionsResponse(error_code=0, api_keys=[]))
-    desk.serve(ApiVersionsRequest(), 0, None)
-    assert desk.answer(0).error_code == 0
+    server = Server("ApiVersions", lambda *_: ApiVersionsResponse(error_code=0, api_keys=[]))
+    server.serve(ApiVersionsRequest(), 0, None)
+    assert server.answer(0).error_code == 0
 
 
 def test_an_answer_that_cannot_be_written_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """And whoever kept the promise hears nothing of it."""
+    """The caller that completed the promise is not affected."""
     promise: Promise[Message] = Promise()
-    desk = Desk("DescribeCluster", lambda *_: promise)
-    desk.serve(CLUSTER, 1)
+    server = Server("DescribeCluster", lambda *_: promise)
+    server.serve(CLUSTER, 1)
     broken = cluster_answer()
     broken.cluster_id = None  # type: ignore[assignment]
     promise.set(broken)
-    assert (desk.connection.sent, desk.connection.waits) == (b"", 0)
-    assert desk.connection.failed is not None
+    assert (server.connection.sent, server.connection.waits) == (b"", 0)
+    assert server.connection.failed is not None
     assert "DescribeCluster" in caplog.text

@@ -107,7 +107,7 @@ def test_a_promise_is_waited_for_and_its_value_comes_back() -> None:
 
     pace.start(steps())
     pace.start(pace.steps("other", 1))
-    assert pace.done == ["other"], "who waits keeps nobody waiting"
+    assert pace.done == ["other"], "a waiting request does not delay others"
     promise.set(41)
     assert pace.done == ["other", 42]
 

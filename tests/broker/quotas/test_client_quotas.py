@@ -80,7 +80,7 @@ def quota(key: str, value: float | None, **entity: str | None) -> ClientQuotaRec
 def image_with(*records: ClientQuotaRecord, before: Image = EMPTY_IMAGE) -> Delta:
     delta = Delta(before)
     for record in records:
-        delta.apply(record)
+        delta.replay(record)
     return delta
 
 

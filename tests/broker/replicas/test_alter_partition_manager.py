@@ -1,17 +1,12 @@
-"""What replicas ask of the controller: in one request, tried again, one at a time."""
+"""ISR proposals: in one request, tried again, one at a time."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from barnabas.base.errors import ErrorCode
-from barnabas.base.ids import UNASSIGNED_DIR, Uuid
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from barnabas.protocol.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-)
-from tests.broker.worlds.data_world import DIRECTORY, OTHER_DIRECTORY, World
+from tests.broker.worlds.data_world import World
 
 
 def catch_up(world: World, topic: str, broker: int = 2) -> None:
@@ -107,39 +102,3 @@ def test_what_a_delta_has_settled_is_not_asked_for() -> None:
     world.partition_change("a", isr=[1, 2])
     world.tick()
     assert asked(world, AlterPartitionRequest) == []
-
-
-def test_directories_are_told_again_until_the_controller_has_heard() -> None:
-    world = World(dirs=("/data", "/more"))
-    world.metadata.holds_answers = True
-    world.topic("a", directory=UNASSIGNED_DIR)
-    world.topic("b", directory=UNASSIGNED_DIR)
-    world.tick()
-    (request,) = asked(world, AssignReplicasToDirsRequest)
-    assert [one.id for one in request.directories] == [DIRECTORY, OTHER_DIRECTORY]
-    world.metadata.answers[0].fail(RuntimeError("no controller"))
-    world.tick(1000)
-    world.metadata.answers[1].set(
-        AssignReplicasToDirsResponse(
-            throttle_time_ms=0, error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[]
-        )
-    )
-    world.tick(1000)
-    assert len(asked(world, AssignReplicasToDirsRequest)) == 3
-    topic = AssignReplicasToDirsResponse.TopicData(
-        topic_id=Uuid(bytes(16)),
-        partitions=[
-            AssignReplicasToDirsResponse.PartitionData(
-                partition_index=0, error_code=ErrorCode.UNKNOWN_TOPIC_ID
-            )
-        ],
-    )
-    world.metadata.answers[2].set(
-        AssignReplicasToDirsResponse(
-            throttle_time_ms=0,
-            error_code=0,
-            directories=[AssignReplicasToDirsResponse.DirectoryData(id=DIRECTORY, topics=[topic])],
-        )
-    )
-    world.tick(10_000)
-    assert len(asked(world, AssignReplicasToDirsRequest)) == 3

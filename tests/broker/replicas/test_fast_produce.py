@@ -12,7 +12,7 @@ from barnabas.base.ids import Uuid
 from barnabas.batch.compression import Codec
 from barnabas.broker.handlers import produce
 from barnabas.broker.network.request_context import Deferred
-from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.runtime.loop.promise import Promise
@@ -135,7 +135,8 @@ def test_what_must_wait_is_appended_and_waits_in_the_purgatory(version: int) -> 
     assert isinstance(promise, Promise)
     answers.append([])
     promise.then(
-        lambda answer: answers[1].append(answer.encode(version)), lambda error: pytest.fail(str(error))
+        lambda answer: answers[1].append(answer.encode(version) if answer is not None else b""),
+        lambda error: pytest.fail(str(error)),
     )
     for world in (quick, usual):
         world.tick()
@@ -235,7 +236,7 @@ def test_a_request_that_is_cut_off_or_goes_on_is_left_to_the_usual_way(version: 
 class Yes:
     """A coordinator that knows of every partition."""
 
-    def verify(self, write: TransactionalWrite) -> Promise[Verdicts]:
+    def verify(self, write: TransactionalWrite) -> Promise[PartitionErrors]:
         return Promise.of(dict.fromkeys(write.partitions, ErrorCode.NONE))
 
 

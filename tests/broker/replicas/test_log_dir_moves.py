@@ -86,8 +86,8 @@ def test_a_replica_moves_with_all_its_records_while_more_come() -> None:
     log = at.replicas.find("t", 0).log
     assert log is not None and log.folder == "/other/t-0"
     assert log.high_watermark == log.end_offset == 22
-    told = [one for one in at.metadata.asked if isinstance(one, AssignReplicasToDirsRequest)]
-    assert [one.directories[0].id for one in told] == [OTHER_DIRECTORY]
+    assignments = [one for one in at.metadata.asked if isinstance(one, AssignReplicasToDirsRequest)]
+    assert [one.directories[0].id for one in assignments] == [OTHER_DIRECTORY]
 
 
 def test_a_copy_takes_over_only_when_it_is_on_stable_storage() -> None:
@@ -96,7 +96,7 @@ def test_a_copy_takes_over_only_when_it_is_on_stable_storage() -> None:
     move(at, "/other")
     for _ in range(20):
         at.tick(25)
-    assert T0 in at.replicas.storage.manager.futures, "nobody has flushed it"
+    assert T0 in at.replicas.storage.manager.futures, "it has not been flushed"
     at.work()
     finish(at)
     log = at.replicas.find("t", 0).log

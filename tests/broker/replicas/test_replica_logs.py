@@ -1,4 +1,4 @@
-"""Logs on timers and workers: flushes, jobs, compaction."""
+"""Logs on timers and workers: flushes, log tasks, compaction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_flush_messages_answers_after_the_flush(acks: int) -> None:
     second = produce_all(world, b"b", acks=acks)
     world.tick()
     found = partition_answers(world.fetch(fetch_request("orders", {0: 0})))
-    assert found["orders", 0].high_watermark == 0  # nobody reads what a crash might take back
+    assert found["orders", 0].high_watermark == 0  # records that a crash might lose are not readable
     assert len(world.workers.waiting) == 1
     world.workers.run()
     world.tick()
@@ -63,7 +63,7 @@ def test_flush_messages_above_one_flushes_each_so_many() -> None:
 
 
 def test_after_a_kill_consumers_see_at_once_what_flush_messages_had_flushed() -> None:
-    """F3: the high watermark was held at the recovery point of the checkpoint until the first flush job, after
+    """F3: the high watermark was held at the recovery point of the checkpoint until the first flush task, after
     30 s: consumers saw an empty log, and coordinators could not load theirs."""
     world = World()
     world.work()
@@ -72,7 +72,7 @@ def test_after_a_kill_consumers_see_at_once_what_flush_messages_had_flushed() ->
         produce_all(world, value, acks=-1)
         world.workers.run()
         world.tick()
-    world.replicas.storage.manager.dirs.close()  # the process is gone, and no checkpoint was written
+    world.replicas.storage.manager.dirs.close()  # the process has died, and no checkpoint was written
     again = World(disk=world.disk, start=False)
     again.clock.now_ms = world.clock.now_ms
     again.image = world.image
@@ -205,16 +205,16 @@ def test_compaction_runs_in_slices_between_requests() -> None:
 
 
 def test_a_job_that_fails_stops_neither_the_others_nor_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F5, of its kind: one fault, and no job of this broker ran any more."""
+    """F5, of its kind: one fault, and no log task of this broker ran any more."""
     world = World()
     world.topic("orders")
-    jobs = world.replicas.storage.jobs
-    healthy = jobs.run_due
+    log_tasks = world.replicas.storage.log_tasks
+    healthy = log_tasks.run_due
 
     def broken(pieces: int = 1) -> int:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(jobs, "run_due", broken)
+    monkeypatch.setattr(log_tasks, "run_due", broken)
     with pytest.raises(RuntimeError, match="planted"):
         world.tick(60_000)
     ran: list[int] = []
@@ -223,7 +223,7 @@ def test_a_job_that_fails_stops_neither_the_others_nor_itself(monkeypatch: pytes
         ran.append(pieces)
         return healthy(pieces)
 
-    monkeypatch.setattr(jobs, "run_due", whole)
+    monkeypatch.setattr(log_tasks, "run_due", whole)
     world.tick(60_000)
     assert ran
 

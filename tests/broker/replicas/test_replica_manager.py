@@ -117,7 +117,7 @@ def test_a_topic_deleted_and_made_again_in_one_delta_starts_anew() -> None:
     world.change(
         records.RemoveTopicRecord(topic_id=old_id),
         records.TopicRecord(name="orders", topic_id=new_id),
-        partition.to_record(new_id, 0),
+        partition.to_record(new_id, 0, world.image.metadata_version),
     )
     world.settle()
     assert world.replicas.find("orders", 0).topic_id == new_id
@@ -429,7 +429,7 @@ def test_a_full_disk_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, *names: str, method: str = "lead", times: int = 1) -> list[str]:
-    """Have a transition of these partitions raise so often; the list tells of each time."""
+    """Makes a transition of these partitions raise so often; returns the list of failures."""
     raised: list[str] = []
     healthy = getattr(Hosted, method)
 
@@ -546,11 +546,11 @@ def test_every_transition_has_its_own_result(monkeypatch: pytest.MonkeyPatch) ->
         Transition(Become.FOLLOWER, "orders", topic_id, 0, replace(topic.partitions[0], leader=2)),
         Transition(Become.LEADER, "unknown", Uuid.from_words(4, 4), 0, lost),
         Transition(Become.LEADER, "orders", topic_id, 1, topic.partitions[1]),
-        Transition(Become.GONE, "orders", topic_id, 2, None),
+        Transition(Become.REMOVED, "orders", topic_id, 2, None),
     ]
     plant(monkeypatch, "orders-1")
     heard: list[object] = []
-    world.replicas.transit(transitions).then(heard.append, heard.append)
+    world.replicas.transitions.carry_out(transitions).then(heard.append, heard.append)
     (results,) = heard
     assert isinstance(results, list)
     assert [result.transition for result in results] == transitions

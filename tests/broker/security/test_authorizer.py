@@ -49,7 +49,7 @@ def context(principal: str = "User:bob", host: str = "127.0.0.1") -> RequestCont
 def changed(image: Image, *records: Message) -> Delta:
     delta = Delta(image)
     for record in records:
-        delta.apply(record)
+        delta.replay(record)
     return delta
 
 
@@ -186,7 +186,7 @@ def test_a_broker_follows_rules_as_they_come_and_go(monkeypatch: pytest.MonkeyPa
 
 
 # How a handler authorizes: directly, or through a shared helper.
-ASKING = re.compile(r"authorizer\.|authorize\w*\(|check_cluster\(|check_member_request\(")
+ASKING = re.compile(r"authorizer\.|authorize\w*\(|check_cluster\(|check_member_request\(|return serve\(")
 # Open to all: clients authenticate with them, and delegation tokens are refused to all.
 FOR_EVERYBODY = {
     "ApiVersions",

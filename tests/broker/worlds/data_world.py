@@ -95,7 +95,7 @@ class HandController:
         self.producer_ids_error = 0
         self.holds_answers = False
 
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
+    def send_request(self, request: Message, version: int, principal: str) -> Promise[Message]:
         self.asked.append(request)
         assert type(request).decode(request.encode(version), version) == request
         promise: Promise[Message] = Promise()
@@ -285,7 +285,7 @@ class World:
     def change(self, *changes: Message) -> None:
         delta = Delta(self.image)
         for change in changes:
-            delta.apply(change)
+            delta.replay(change)
         delta.at(self.image.offset + len(changes), 1, self.clock.wall_ms())
         self.image = delta.image
         self.replicas.apply(delta)

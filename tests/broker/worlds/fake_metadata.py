@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, ZERO_UUID, Uuid
+from barnabas.broker.timeline import Timeline
 from barnabas.metadata.image import Image
 from barnabas.metadata.loader import MetadataBatch, MetadataLoader
 from barnabas.metadata.publisher import MetadataPublisher
@@ -33,9 +34,16 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 )
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.loop.promise import Promise
 
 METADATA_LEVEL = 27
+
+
+class _NoWorkers:
+    def submit(self, work: object, done: object, /) -> None:
+        raise AssertionError("there is nothing to write")
 
 
 class FakeMetadata:
@@ -44,13 +52,17 @@ class FakeMetadata:
     def __init__(self, node: object = None, **listeners: object) -> None:
         self.kraft_version = 0
         self.leader_id = 1
+        self.is_active = True
         self.controller_endpoints: object = ()
         self.asked: list[tuple[Message, int, str]] = []
+        self.forwarded: list[bool] = []
         # What a test wants answered instead, by type of the request.
         self.answers: dict[type[Message], Promise[Message] | BaseException] = {}
         self._loader = MetadataLoader()
         self._next_id = 1
         self.is_started = self.is_stopped = False
+        # Never opened: it writes nothing.
+        self.timeline = Timeline(1, MemoryDisk(), SystemClock(), _NoWorkers())
 
     def start(self) -> Promise[None]:
         self.is_started = True
@@ -76,11 +88,14 @@ class FakeMetadata:
         self._loader.load([MetadataBatch(self.image.offset + len(decided), 1, 0, decided, 0)])
         self._loader.publish()
 
-    def describe_quorum(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
-        return DescribeQuorumResponse(error_code=0, topics=[])
+    def ask_quorum(self, request: Message, version: int) -> Promise[Message]:
+        return self.send_request(request, version, "")
 
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
+    def send_request(
+        self, request: Message, version: int, principal: str, *, is_forwarded: bool = False
+    ) -> Promise[Message]:
         self.asked.append((request, version, principal))
+        self.forwarded.append(is_forwarded)
         wanted = self.answers.get(type(request))
         if isinstance(wanted, Promise):
             return wanted
@@ -109,6 +124,8 @@ class FakeMetadata:
                 )
             case IncrementalAlterConfigsRequest():
                 return self._alter(request)
+            case DescribeQuorumRequest():
+                return DescribeQuorumResponse(error_code=0, topics=[])
             case AllocateProducerIdsRequest():
                 return AllocateProducerIdsResponse(
                     throttle_time_ms=0, error_code=0, producer_id_start=0, producer_id_len=1000

@@ -103,7 +103,9 @@ class KraftWorld:
         """Ask; the list gets the answer or the error when it comes."""
         heard: list[object] = []
         chosen = request.schema.versions.highest if version is None else version
-        self.enter(lambda: self.metadata.ask(request, chosen, PRINCIPAL).then(heard.append, heard.append))
+        self.enter(
+            lambda: self.metadata.send_request(request, chosen, PRINCIPAL).then(heard.append, heard.append)
+        )
         return heard
 
     def ask(self, request: Message, reply: type[M], version: int | None = None) -> M:

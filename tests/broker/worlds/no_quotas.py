@@ -9,7 +9,7 @@ from barnabas.metadata.image import Image
 
 
 class Unlimited:
-    """No quotas: nobody has to wait."""
+    """No quotas: no request is throttled."""
 
     is_set = False
 

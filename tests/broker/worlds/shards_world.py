@@ -89,7 +89,7 @@ class ShardsWorld(World):
         if hasattr(self, "shards"):
             delta = Delta(before)
             for change in changes:
-                delta.apply(change)
+                delta.replay(change)
             self.shards.apply(delta)
 
     def offsets_topic(self, partitions: int = 1, **more: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -21,9 +21,12 @@ from barnabas.broker.handlers import (
     produce,
     write_txn_markers,
 )
+from barnabas.broker.peers.broker_channel import BrokerChannel
+from barnabas.broker.peers.peer_connection import Done, MakeRequest, PeerError
 from barnabas.coordinator.txn.transaction import TRANSACTION_VERSION, Transaction
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
+from barnabas.protocol.apis import api
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -43,6 +46,53 @@ PARTITIONS = 4
 COMMIT, ABORT = True, False
 
 
+class Sent(NamedTuple):
+    """A request to another broker."""
+
+    broker_id: int
+    request: Any
+    done: Done
+
+    def answer(self, response: Message) -> None:
+        self.done(response, None)
+
+    def fail(self, error: Exception | None = None) -> None:
+        self.done(None, error or PeerError("it is gone"))
+
+
+class FakeChannel:
+    """Keeps requests to other brokers until the test answers them; the newest version of each."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.version: int | None = None
+        self.is_closed = False
+        # How often connections to dead brokers were closed.
+        self.checks = 0
+
+    def send(self, broker_id: int, key: int, make: MakeRequest, done: Done, timeout_ms: int) -> None:
+        version = api(key).stable if self.version is None else self.version
+        try:
+            request = make(version)
+        except Exception as error:
+            done(None, error)
+            return
+        wire = type(request).decode(bytearray(request.encode(version)), version)
+        self.sent.append(Sent(broker_id, wire, done))
+
+    def take(self) -> Sent:
+        """The only request that waits."""
+        (sent,) = self.sent
+        self.sent.clear()
+        return sent
+
+    def disconnect_dead_brokers(self) -> None:
+        self.checks += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 class TxnWorld(World):
     """With a topic `orders`, and the coordinators' topics; at the newest transaction.version."""
 
@@ -55,7 +105,9 @@ class TxnWorld(World):
         super().__init__(**more, start=False)
         if image is not None:
             self.image = image
-        self.coordinators = Coordinators(self, self.replicas, self.timers)  # type: ignore[arg-type]
+        # The connections to other brokers, by purpose.
+        self.channels: dict[str, FakeChannel] = {}
+        self.coordinators = Coordinators(self, self.replicas, self.timers, self._channel)  # type: ignore[arg-type]
         self.start()
         if image is None and topics:
             self.change(records.FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=level))
@@ -65,6 +117,10 @@ class TxnWorld(World):
         for _ in range(100):
             self.tick(1)
         assert not self.transactions.shards.is_loading
+
+    def _channel(self, purpose: str) -> BrokerChannel:
+        channel = self.channels[purpose] = FakeChannel()
+        return cast("BrokerChannel", channel)
 
     @property
     def transactions(self) -> Any:
@@ -82,10 +138,10 @@ class TxnWorld(World):
         if self.coordinators is not None:
             delta = Delta(before)
             for change in changes:
-                delta.apply(change)
+                delta.replay(change)
             self.coordinators.apply(delta)
 
-    # What producers ask; the newest versions unless told otherwise
+    # What producers ask; the newest versions by default
 
     def init(self, name: str = "shop", version: int = 5, **more: Any) -> Any:
         fields = {"transaction_timeout_ms": TIMEOUT_MS, **more}

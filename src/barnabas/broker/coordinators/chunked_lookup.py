@@ -30,8 +30,9 @@ def look_up(
 ) -> Steps[dict[str, R]]:
     """Returns the result of each id; `refused` makes those of a shard that is not served here."""
     by_partition: dict[int, list[str]] = {}
-    for key in ids:
-        by_partition.setdefault(shards.partition_for(key), []).append(key)
+    for chunk in chunks(list(ids)):
+        for key in chunk:
+            by_partition.setdefault(shards.partition_for(key), []).append(key)
         yield None
     pending: list[tuple[int, Sequence[str], Promise[dict[str, R]]]] = []
     for index, keys in by_partition.items():

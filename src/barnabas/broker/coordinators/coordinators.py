@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.base.topic_names import CONSUMER_OFFSETS
@@ -9,6 +10,7 @@ from barnabas.batch.compression import Codec
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.coordinators.transactions import Transactions
 from barnabas.broker.metrics.registry import Metrics
+from barnabas.broker.peers.broker_channel import BrokerChannel
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.metadata.delta import Delta
 from barnabas.runtime.loop.timers import TimerService
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
 class Coordinators:
     """The group and transaction coordinators of one broker."""
 
-    def __init__(self, broker: Broker, replicas: ReplicaManager, timers: TimerService) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        replicas: ReplicaManager,
+        timers: TimerService,
+        channel: Callable[[str], BrokerChannel],
+    ) -> None:
+        """`channel` makes the connections to other brokers for a purpose."""
         settings = broker.settings
         self.groups: Shards[GroupMachine] = Shards(
             broker,
@@ -34,7 +43,7 @@ class Coordinators:
             commit_timeout_ms=settings["offsets.commit.timeout.ms"],
             load_bytes=settings["offsets.load.buffer.size"],
         )
-        self.transactions = Transactions(broker, replicas, timers, self.groups)
+        self.transactions = Transactions(broker, replicas, timers, self.groups, channel)
         self._all: list[Shards[Any]] = [self.groups, self.transactions.shards]
 
     def add_gauges(self, metrics: Metrics) -> None:
@@ -66,6 +75,7 @@ class Coordinators:
         """Applies a committed delta; called after the replica manager has applied it."""
         for shards in self._all:
             shards.apply(delta)
+        self.transactions.apply(delta)
 
     def stop(self) -> None:
         self.transactions.stop()

@@ -1,27 +1,31 @@
 """Sends the markers of prepared transactions to all their partitions, and then completes the transactions.
 
-Contains the pending markers, retries, and the final request to the coordinator; the decision to commit or
-abort belongs in coordinator/txn, writing a marker in markers.py.
+Contains the pending markers, the choice of the broker, retries, and the final request to the coordinator; the
+decision to commit or abort belongs in coordinator/txn, writing a marker in markers.py, requests to other
+brokers in remote/marker_requests.py.
 
-A prepared transaction is final: after a restart the coordinator sends its markers again.  Deleted partitions
-are skipped.  Partitions that other brokers lead are retried until this broker leads them.
+A prepared transaction is final: its markers are sent until every partition has one, and a coordinator that
+takes over sends them again.  Deleted partitions are skipped.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.coordinators.markers import Markers
+from barnabas.broker.coordinators.remote.marker_requests import MarkerRequests
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.coordinator.decision import Marker
 from barnabas.coordinator.txn.machine import Prepared, TransactionMachine
 from barnabas.coordinator.txn.transaction import State
+from barnabas.metadata.delta import Delta
+from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.log.names import TopicPartition
 
@@ -29,8 +33,11 @@ logger = logging.getLogger(__name__)
 
 # How long sending markers may hold the loop.
 SLICE_NS = 10_000_000
-# Backoff before partitions and coordinators that were not ready are retried.
+# Backoff before partitions and coordinators that were not ready are retried: it doubles with each failure,
+# and ends with new metadata.
 RETRY_MS = 50
+MAX_RETRY_MS = 1_000
+MAX_DOUBLINGS = 10
 
 # A newer coordinator or producer epoch has taken over the transaction.
 _FENCED = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
@@ -41,7 +48,7 @@ _SKIPPED = frozenset((ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPP
 class _PendingMarkers:
     """The markers of one prepared transaction that are not written yet."""
 
-    __slots__ = ("in_flight", "index", "is_dropped", "marker", "prepared", "remaining")
+    __slots__ = ("failures", "in_flight", "index", "is_dropped", "marker", "prepared", "remaining")
 
     def __init__(self, index: int, prepared: Prepared, coordinator_epoch: int) -> None:
         transaction = prepared.transaction
@@ -56,7 +63,12 @@ class _PendingMarkers:
         )
         self.remaining = sorted(transaction.partitions, reverse=True)
         self.in_flight = 0
+        self.failures = 0
         self.is_dropped = False
+
+    @property
+    def is_wanted(self) -> bool:
+        return not self.is_dropped
 
     def __repr__(self) -> str:
         transaction = self.prepared.transaction
@@ -69,19 +81,22 @@ class MarkerSender:
     def __init__(
         self,
         broker: BrokerContext,
+        broker_id: int,
         shards: Shards[TransactionMachine],
         markers: Markers,
+        requests: MarkerRequests,
         timers: TimerService,
-        coordinator_epoch: Callable[[int], int],
     ) -> None:
         self._broker = broker
+        self._broker_id = broker_id
         self._shards = shards
         self._markers = markers
+        self._requests = requests
         self._timers = timers
-        self._coordinator_epoch = coordinator_epoch
         self._work = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, SLICE_NS)
         self._pending: dict[str, _PendingMarkers] = {}
-        self._retries: list[_PendingMarkers] = []
+        # By transactional id; each has a timer.
+        self._retries: dict[str, _PendingMarkers] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -92,10 +107,13 @@ class MarkerSender:
     def start(self, index: int, prepared: Prepared) -> None:
         """Sends the markers to all partitions; replaces those of an earlier transaction of this id."""
         transactional_id = prepared.transaction.transactional_id
-        pending = _PendingMarkers(index, prepared, self._coordinator_epoch(index))
+        epoch = self._shards.leader_epoch(index)
+        if epoch is None:
+            return  # the coordinator has moved, and sends them itself
+        pending = _PendingMarkers(index, prepared, epoch)
         previous = self._pending.get(transactional_id)
         if previous is not None:
-            previous.is_dropped = True
+            self._forget(previous)
         self._pending[transactional_id] = pending
         self._work.add(self._send(pending))
 
@@ -104,11 +122,27 @@ class MarkerSender:
         for pending in [pending for pending in self._pending.values() if pending.index == index]:
             self._forget(pending)
 
+    def metadata_changed(self, delta: Delta) -> None:
+        """Called with a committed delta: what could not be sent may be possible now."""
+        if not self._retries:
+            return
+        retries = list(self._retries.values())
+        if not delta.brokers and not delta.removed_topics:
+            changed = _names(delta)
+            retries = [pending for pending in retries if not changed.isdisjoint(pending.remaining)]
+        for pending in retries:
+            self._retry_now(pending)
+
+    def disconnect_dead_brokers(self) -> None:
+        self._requests.disconnect_dead_brokers()
+
     def stop(self) -> None:
         self._work.stop()
-        self._timers.cancel(self)
+        for transactional_id in self._retries:
+            self._timers.cancel((self, transactional_id))
         self._pending.clear()
         self._retries.clear()
+        self._requests.stop()
 
     def _send(self, pending: _PendingMarkers) -> Iterator[None]:
         partitions, pending.remaining = pending.remaining, []
@@ -116,16 +150,27 @@ class MarkerSender:
         pending.in_flight += 1
         while partitions and not pending.is_dropped:
             name = partitions.pop()
-            if self._exists(name):
+            leader = self._leader_of(name)
+            if leader is not None:
                 pending.in_flight += 1
-                written = self._markers.write(name, pending.marker)
+                written = self._write(leader, name, pending)
                 written.then(partial(self._written, pending, name), partial(self._failed, pending, name))
                 yield
         self._request_completed(pending)
 
-    def _exists(self, name: TopicPartition) -> bool:
+    def _leader_of(self, name: TopicPartition) -> int | None:
+        """Returns None if the partition does not exist."""
         topic = self._broker.image.topic_named(name.topic)
-        return topic is not None and name.partition in topic.partitions
+        partition = None if topic is None else topic.partitions.get(name.partition)
+        return None if partition is None else partition.leader
+
+    def _write(self, leader: int, name: TopicPartition, pending: _PendingMarkers) -> Promise[ErrorCode]:
+        if leader == self._broker_id:
+            return self._markers.write(name, pending.marker)
+        broker = self._broker.image.brokers.get(leader)
+        if broker is None or broker.fenced:
+            return Promise.of(ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._requests.write(leader, name, pending.marker, lambda: pending.is_wanted)
 
     def _written(self, pending: _PendingMarkers, name: TopicPartition, code: ErrorCode) -> None:
         if code in _FENCED:
@@ -145,7 +190,7 @@ class MarkerSender:
         if pending.in_flight or pending.is_dropped:
             return
         if pending.remaining:
-            self._retry(pending)
+            self._retry_later(pending)
         else:
             self._complete(pending)
 
@@ -158,25 +203,45 @@ class MarkerSender:
 
     def _completion_failed(self, pending: _PendingMarkers, error: BaseException) -> None:
         if isinstance(error, KafkaError) and error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            self._retry(pending)
+            self._retry_later(pending)
             return
         logger.info("%r: not completed here: %s", pending, error)
         self._forget(pending)
 
-    def _retry(self, pending: _PendingMarkers) -> None:
-        self._retries.append(pending)
-        if len(self._retries) == 1:
-            deadline_ns = self._broker.clock.monotonic_ns() + RETRY_MS * NS_PER_MS
-            self._timers.set(self, deadline_ns, self._retry_all)
+    def _retry_later(self, pending: _PendingMarkers) -> None:
+        if pending.is_dropped:
+            return
+        delay_ms = min(RETRY_MS << min(pending.failures, MAX_DOUBLINGS), MAX_RETRY_MS)
+        pending.failures += 1
+        transactional_id = pending.prepared.transaction.transactional_id
+        self._retries[transactional_id] = pending
+        deadline_ns = self._broker.clock.monotonic_ns() + delay_ms * NS_PER_MS
+        self._timers.set((self, transactional_id), deadline_ns, partial(self._retry_now, pending))
 
-    def _retry_all(self) -> None:
-        retries, self._retries = self._retries, []
-        for pending in retries:
-            if not pending.is_dropped:
-                self._work.add(self._send(pending))
+    def _retry_now(self, pending: _PendingMarkers) -> None:
+        self._cancel_retry(pending)
+        if not pending.is_dropped:
+            self._work.add(self._send(pending))
+
+    def _cancel_retry(self, pending: _PendingMarkers) -> None:
+        transactional_id = pending.prepared.transaction.transactional_id
+        if self._retries.get(transactional_id) is pending:
+            del self._retries[transactional_id]
+            self._timers.cancel((self, transactional_id))
 
     def _forget(self, pending: _PendingMarkers) -> None:
         pending.is_dropped = True
+        self._cancel_retry(pending)
         transactional_id = pending.prepared.transaction.transactional_id
         if self._pending.get(transactional_id) is pending:
             del self._pending[transactional_id]
+
+
+def _names(delta: Delta) -> frozenset[TopicPartition]:
+    """The partitions that have changed."""
+    topics = delta.image.topics
+    return frozenset(
+        TopicPartition(topics[topic_id].name, index)
+        for topic_id, index in delta.partitions
+        if topic_id in topics
+    )

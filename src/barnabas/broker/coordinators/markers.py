@@ -1,7 +1,7 @@
 """Writes transaction markers to partitions that this broker leads.
 
 Contains the append and its completion; the choice of partitions and retries belong in marker_sender.py, the
-API in handlers/write_txn_markers.py.
+API in broker/handlers/write_txn_markers.py.
 
 A marker for `__consumer_offsets` goes through the group coordinator's shard, which commits or drops the
 transaction's offsets.

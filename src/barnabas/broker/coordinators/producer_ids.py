@@ -66,7 +66,9 @@ class ProducerIds:
         request = AllocateProducerIdsRequest(
             broker_id=self._broker_id, broker_epoch=self._broker.broker_epoch
         )
-        self._broker.metadata.ask(request, VERSION, OWN_PRINCIPAL).then(self._block_allocated, self._failed)
+        self._broker.metadata.send_request(request, VERSION, OWN_PRINCIPAL).then(
+            self._block_allocated, self._failed
+        )
 
     def _block_allocated(self, response: Message) -> None:
         assert isinstance(response, AllocateProducerIdsResponse), "the controller's response"

@@ -27,25 +27,32 @@ _NO_PRODUCER = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class PartitionStore:
-    """Appends to one partition of a coordinator's topic."""
+    """Appends to one partition of a coordinator's topic, in one leader epoch.
 
-    def __init__(self, replicas: ReplicaManager, hosted: Hosted, codec: Callable[[], Codec]) -> None:
+    A shard of an earlier epoch may not know the records of the leaders since then: it appends nothing.
+    """
+
+    def __init__(
+        self, replicas: ReplicaManager, hosted: Hosted, leader_epoch: int, codec: Callable[[], Codec]
+    ) -> None:
         self._replicas = replicas
         self._hosted = hosted
+        self._leader_epoch = leader_epoch
         self._codec = codec
 
     def _log(self) -> Log:
         """Returns the current log, which may have moved to another directory."""
         log = self._hosted.log
-        if log is None:
+        if log is None or self._hosted.leader_epoch != self._leader_epoch:
             raise self._replicas.not_leader(self._hosted)
         return log
 
     @property
     def high_watermark(self) -> int:
-        """Returns -1 if this broker no longer has the log: nothing more is committed."""
+        """Returns -1 if this broker no longer leads in this epoch: what it appended may be truncated."""
         log = self._hosted.log
-        return -1 if log is None else log.high_watermark
+        is_current = self._hosted.is_leader and self._hosted.leader_epoch == self._leader_epoch
+        return log.high_watermark if log is not None and is_current else -1
 
     def append(
         self,
@@ -77,6 +84,7 @@ class PartitionStore:
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
         """Appends a marker; returns the offset after it."""
+        self._log()
         batch = build_marker(
             EndTransactionMarker(marker.committed, marker.coordinator_epoch),
             timestamp=now_ms,

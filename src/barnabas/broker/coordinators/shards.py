@@ -22,7 +22,7 @@ from barnabas.broker.coordinators.shard_loader import ShardLoader
 from barnabas.broker.coordinators.shard_store import PartitionStore
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.coordinator.decision import Context, Decision, Marker, ProducerStamp
 from barnabas.coordinator.shard import Machine, Shard
@@ -173,6 +173,11 @@ class Shards(Generic[M]):
             [partition.machine for partition in self._partitions.values() if partition.shard is not None]
         )
 
+    def leader_epoch(self, index: int) -> int | None:
+        """Returns the leader epoch of a partition's active shard; None if there is none."""
+        partition = self._partitions.get(index)
+        return None if partition is None or partition.shard is None else partition.leader_epoch
+
     def _shard(self, index: int) -> _LeadPartition[M]:
         if not self._is_active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -221,7 +226,7 @@ class Shards(Generic[M]):
         result: Promise[R] = Promise()
         name = partition.hosted.name
 
-        def verified(codes: Verdicts) -> None:
+        def verified(codes: PartitionErrors) -> None:
             code = codes.get(name, ErrorCode.NONE)
             if code:
                 result.fail(KafkaError(code))
@@ -364,6 +369,8 @@ class Shards(Generic[M]):
         self._loads.add(self._load_steps(partition, ShardLoader(log, partition.machine, self._load_bytes)))
 
     def _load_steps(self, partition: _LeadPartition[M], loading: ShardLoader) -> Iterator[None]:
+        if self._partitions.get(partition.hosted.index) is not partition:
+            return  # unloaded before its turn came
         try:
             for _ in loading.steps():
                 yield
@@ -391,7 +398,7 @@ class Shards(Generic[M]):
             self._loads.add(self._load_steps(partition, loading))
 
     def _loaded(self, partition: _LeadPartition[M]) -> None:
-        store = PartitionStore(self._replicas, partition.hosted, self._codec)
+        store = PartitionStore(self._replicas, partition.hosted, partition.leader_epoch, self._codec)
         partition.shard = Shard(
             partition.machine,
             store,

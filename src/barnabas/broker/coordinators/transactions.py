@@ -17,8 +17,11 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.batch.compression import Codec
 from barnabas.broker.coordinators.marker_sender import MarkerSender
 from barnabas.broker.coordinators.markers import Markers
+from barnabas.broker.coordinators.remote.marker_requests import MarkerRequests
+from barnabas.broker.coordinators.remote.verification_requests import VerificationRequests
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.coordinators.transaction_verifier import TransactionVerifier
+from barnabas.broker.peers.broker_channel import BrokerChannel
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.coordinator.decision import Context, Decision
@@ -32,6 +35,7 @@ from barnabas.coordinator.txn.machine import (
     TransactionMachine,
 )
 from barnabas.coordinator.txn.transaction import Transaction
+from barnabas.metadata.delta import Delta
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.log.names import TopicPartition
@@ -51,7 +55,12 @@ class Transactions:
     """The transaction coordinators of one broker.  Runs on the event loop's thread."""
 
     def __init__(
-        self, broker: Broker, replicas: ReplicaManager, timers: TimerService, groups: Shards[GroupMachine]
+        self,
+        broker: Broker,
+        replicas: ReplicaManager,
+        timers: TimerService,
+        groups: Shards[GroupMachine],
+        channel: Callable[[str], BrokerChannel],
     ) -> None:
         settings = broker.settings
         self._broker = broker
@@ -69,9 +78,14 @@ class Transactions:
             load_bytes=settings["transaction.state.log.load.buffer.size"],
         )
         self.markers = Markers(broker, replicas, groups)
-        self.marker_sender = MarkerSender(broker, self.shards, self.markers, timers, self._coordinator_epoch)
+        # Markers may wait for slow replicas, which must not delay verifications: each has its connections.
+        marker_requests = MarkerRequests(broker, channel("markers"), timers)
+        self._verifications = VerificationRequests(broker, channel("verification"), timers)
+        self.marker_sender = MarkerSender(
+            broker, replicas.broker_id, self.shards, self.markers, marker_requests, timers
+        )
         self._sweeps = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, SWEEP_SLICE_NS)
-        replicas.verifier = TransactionVerifier(broker, self, timers)
+        replicas.verifier = TransactionVerifier(broker, replicas.broker_id, self, self._verifications, timers)
         self._run_periodically(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms", self._sweep_open
         )
@@ -79,6 +93,7 @@ class Transactions:
 
     def stop(self) -> None:
         self.marker_sender.stop()
+        self._verifications.stop()
         self._sweeps.stop()
         for action in (self._sweep_open, self._expire):
             self._timers.cancel((self, action.__name__))
@@ -89,12 +104,24 @@ class Transactions:
         return TransactionMachine(partial(self._loaded, index), partial(self.marker_sender.drop, index))
 
     def _loaded(self, index: int, machine: TransactionMachine) -> None:
-        for prepared in machine.prepared():
-            self.marker_sender.start(index, prepared)
+        """Sends the markers that the last coordinator has left.
 
-    def _coordinator_epoch(self, index: int) -> int:
-        """Returns the partition's leader epoch: partitions fence markers of an older coordinator."""
-        return self._replicas.find(TRANSACTION_STATE, index).leader_epoch
+        A decision that this broker has, but not all in-sync replicas have, may still be lost: the next leader
+        might decide otherwise, so no partition may see it before it is committed.
+        """
+        prepared = machine.prepared()
+        resume = partial(self._resume, index, machine, prepared)
+        if prepared:
+            self.shards.submit_to_partition(index, lambda _, __: Decision((), None, committed=resume)).then(
+                lambda _: None, _log_sweep_failure
+            )
+
+    def apply(self, delta: Delta) -> None:
+        """Called with a committed delta, after the replica manager has applied it."""
+        if delta.brokers:
+            self.marker_sender.disconnect_dead_brokers()
+            self._verifications.disconnect_dead_brokers()
+        self.marker_sender.metadata_changed(delta)
 
     # Requests of producers
 

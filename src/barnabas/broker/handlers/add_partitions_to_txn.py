@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.topic_names import is_internal
+from barnabas.broker.coordinators.group_requests import recover
 from barnabas.broker.coordinators.transaction_errors import error_for_version
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited, each
@@ -24,6 +25,7 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
+from barnabas.runtime.loop.promise import Promise
 from barnabas.storage.log.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -76,12 +78,17 @@ class _Adding:
             ]
 
     def steps(self) -> Steps[AddPartitionsToTxnResponse]:
-        results = []
+        """All transactions are started before the first is awaited: each may wait for replicas."""
+        started: list[tuple[Transaction, Promise[ErrorCodes]]] = []
         for transaction in self._transactions:
             names = yield from _names(transaction)
-            codes = yield from self._refused(transaction, names)
-            if codes is None:
-                codes = yield from self._add_or_verify(transaction, names)
+            refused = yield from self._refused(transaction, names)
+            promise = self._add_or_verify(transaction, names) if refused is None else Promise.of(refused)
+            started.append((transaction, promise))
+            yield None
+        results = []
+        for transaction, promise in started:
+            codes = yield from awaited(promise)
             results.append((yield from _result(transaction, codes)))
             yield None
         if self._version >= FIRST_VERSION_FOR_BROKERS:
@@ -129,24 +136,25 @@ class _Adding:
 
     # The coordinator
 
-    def _add_or_verify(self, transaction: Transaction, names: Names) -> Steps[ErrorCodes]:
+    def _add_or_verify(self, transaction: Transaction, names: Names) -> Promise[ErrorCodes]:
         producer = transaction.producer_id, transaction.producer_epoch
         coordinator = self._broker.transactions
-        try:
-            if transaction.verify_only:
-                verified = coordinator.verify_partitions(transaction.transactional_id, producer, list(names))
-                return (yield from awaited(verified))
-            client_version = EPOCH_BUMP_LEVEL if self._version >= FIRST_VERSION_FOR_BROKERS else 0
-            yield from awaited(
-                coordinator.add_partitions(
-                    transaction.transactional_id, producer, frozenset(names), client_version
-                )
-            )
-            return {}
-        except KafkaError as error:
+
+        def refused(error: KafkaError) -> ErrorCodes:
             reported = error_for_version(self._version, FIRST_VERSION_WITH_FENCED, error)
             code = reported.code if isinstance(reported, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             return dict.fromkeys(names, code)
+
+        if transaction.verify_only:
+            return recover(
+                coordinator.verify_partitions(transaction.transactional_id, producer, list(names)), refused
+            )
+        client_version = EPOCH_BUMP_LEVEL if self._version >= FIRST_VERSION_FOR_BROKERS else 0
+        added: Promise[ErrorCodes] = Promise()
+        coordinator.add_partitions(
+            transaction.transactional_id, producer, frozenset(names), client_version
+        ).then(lambda _: added.set({}), added.fail)
+        return recover(added, refused)
 
 
 def _names(transaction: Transaction) -> Steps[Names]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.admin import config_changes
-from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import check_count, is_for_controller, send_in_chunks
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, each
 from barnabas.metadata.image import ConfigResource
@@ -35,11 +35,11 @@ def handle(
         return (yield from _outcomes(decided))
     check_count(len(remaining))
 
-    def ask_for(resources: list[AlterConfigsRequest.Resource]) -> AlterConfigsRequest:
+    def request_for(resources: list[AlterConfigsRequest.Resource]) -> AlterConfigsRequest:
         return AlterConfigsRequest(resources=resources, validate_only=request.validate_only)
 
-    response: AlterConfigsResponse = yield from ask_in_chunks(
-        broker, context, remaining, ask_for, "responses"
+    response = yield from send_in_chunks(
+        broker, context, remaining, request_for, AlterConfigsResponse, "responses"
     )
     response.responses.extend((yield from _outcomes(decided)).responses)
     return response
@@ -63,7 +63,8 @@ def _validate(broker: Broker, context: RequestContext, resource: AlterConfigsReq
         ConfigResource.GROUP,
     ):
         raise config_changes.unknown_type(resource.resource_type)
-    if resource.resource_type == ConfigResource.BROKER:
+    if resource.resource_type == ConfigResource.BROKER and not is_for_controller(broker, context):
+        # The broker has checked it before it forwarded the request.
         values = {option.name: option.value or "" for option in resource.configs}
         config_changes.check_broker_options(broker, resource.resource_name, values)
     config_changes.authorize_alter(broker, context, resource.resource_type, resource.resource_name)

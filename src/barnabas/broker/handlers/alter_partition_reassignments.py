@@ -10,7 +10,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.controller_requests import ask_by_partition
+from barnabas.broker.network.controller_requests import send_by_partition
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import Operation, check_cluster
@@ -30,23 +30,25 @@ def handle(
 ) -> Steps[AlterPartitionReassignmentsResponse]:
     check_cluster(broker.authorizer, context, Operation.ALTER)
 
-    def ask_for(
+    def request_for(
         topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic],
     ) -> AlterPartitionReassignmentsRequest:
         part = copy(request)
         part.topics = topics
         return part
 
-    response: AlterPartitionReassignmentsResponse = yield from ask_by_partition(
-        broker,
-        context,
-        request.topics,
-        ask_for,
-        partitions="partitions",
-        results="responses",
-        partition_results="partitions",
+    return (
+        yield from send_by_partition(
+            broker,
+            context,
+            request.topics,
+            request_for,
+            AlterPartitionReassignmentsResponse,
+            partitions="partitions",
+            results="responses",
+            partition_results="partitions",
+        )
     )
-    return response
 
 
 def refuse(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.broker.network.controller_requests import check_controller
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.broker.security.unknown_acls import refuse_unknown
@@ -27,7 +28,8 @@ def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) 
     check_cluster(broker.authorizer, context, Operation.ALTER)
     if broker.authorizer.acls() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return broker.metadata.ask(request, context.api_version, context.principal)
+    check_controller(broker, context)
+    return broker.metadata.send_request(request, context.api_version, context.principal)
 
 
 def refuse(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import check_count, send_in_chunks
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.security.authorizer import Operation, Resource
@@ -47,14 +47,16 @@ def handle(
     for topic in accepted:
         check_count(len(topic.assignments or ()))
 
-    def ask_for(topics: list[CreatePartitionsRequest.Topic]) -> CreatePartitionsRequest:
+    def request_for(topics: list[CreatePartitionsRequest.Topic]) -> CreatePartitionsRequest:
         return CreatePartitionsRequest(
             topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
 
-    response = yield from ask_in_chunks(broker, context, accepted, ask_for, "results")
+    response = yield from send_in_chunks(
+        broker, context, accepted, request_for, CreatePartitionsResponse, "results"
+    )
     response.results.extend(results)
-    return response  # type: ignore[no-any-return]  # the controller's response
+    return response
 
 
 def refuse(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> CreatePartitionsResponse:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CLUSTER_METADATA
-from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import check_count, send_in_chunks
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -50,15 +50,17 @@ def handle(
     for topic in accepted:
         check_count(len(topic.assignments) + len(topic.configs))
 
-    def ask_for(topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsRequest:
+    def request_for(topics: list[CreateTopicsRequest.CreatableTopic]) -> CreateTopicsRequest:
         return CreateTopicsRequest(
             topics=topics, timeout_ms=request.timeout_ms, validate_only=request.validate_only
         )
 
-    response = yield from ask_in_chunks(broker, context, accepted, ask_for, "topics")
+    response = yield from send_in_chunks(
+        broker, context, accepted, request_for, CreateTopicsResponse, "topics"
+    )
     _hide_configs(response, hidden)
     response.topics.extend(results)
-    return response  # type: ignore[no-any-return]  # the controller's response
+    return response
 
 
 def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:

@@ -3,6 +3,7 @@
 * `delete.topic.enable=false` refuses all: INVALID_REQUEST before version 3, TOPIC_DELETION_DISABLED from 3
   on.
 * A client without DESCRIBE cannot tell whether a topic of that name exists.
+* Only the active controller knows which topics exist: other nodes forward the request.
 * The request to the controller has ids, so that a topic recreated under the same name is not deleted.
 """
 
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
+from barnabas.broker.network.controller_requests import check_controller, check_count, send_in_chunks
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.network.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -31,6 +32,14 @@ _Result = DeleteTopicsResponse.DeletableTopicResult
 def handle(
     broker: Broker, request: DeleteTopicsRequest, context: RequestContext
 ) -> Steps[DeleteTopicsResponse]:
+    check_controller(broker, context)
+    if not broker.metadata.is_active:
+        forwarded = broker.metadata.send_request(
+            request, context.api_version, context.principal, is_forwarded=True
+        )
+        response = yield from awaited(forwarded)
+        assert isinstance(response, DeleteTopicsResponse)
+        return response
     if not broker.settings["delete.topic.enable"]:
         if context.api_version < FIRST_WITH_DELETION_DISABLED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
@@ -43,18 +52,22 @@ def handle(
         return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
     check_count(len(chosen))
 
-    def ask_for(ids: list[Uuid]) -> DeleteTopicsRequest:
+    def request_for(ids: list[Uuid]) -> DeleteTopicsRequest:
         states = [DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id) for topic_id in ids]
         return DeleteTopicsRequest(topics=states, timeout_ms=request.timeout_ms)
 
-    response = yield from ask_in_chunks(
-        broker, context, list(chosen), ask_for, "responses", version=_BY_ID_VERSION
+    response = yield from send_in_chunks(
+        broker, context, list(chosen), request_for, DeleteTopicsResponse, "responses", version=_BY_ID_VERSION
     )
     for result in response.responses:
         # The client's version may identify topics by name only.
         result.name = chosen.get(result.topic_id, result.name)
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_ID and result.name in names:
+            # An earlier request has deleted it meanwhile.
+            result.topic_id, result.error_code = ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            result.error_message = ERRORS[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION].text
     response.responses.extend(results)
-    return response  # type: ignore[no-any-return]  # the controller's response
+    return response
 
 
 def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.network.request_context import RequestContext, own_words
+from barnabas.broker.network.request_context import RequestContext, specific_message
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.controller.configs.quotas import describe_quotas
 from barnabas.protocol.messages.describe_client_quotas import (
@@ -31,5 +31,5 @@ def refuse(
     request: DescribeClientQuotasRequest, code: ErrorCode, message: str
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
-        throttle_time_ms=0, error_code=code, error_message=own_words(code, message), entries=None
+        throttle_time_ms=0, error_code=code, error_message=specific_message(code, message), entries=None
     )

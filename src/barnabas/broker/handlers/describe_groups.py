@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.coordinators.chunked_lookup import look_up
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.network.request_steps import Steps
+from barnabas.broker.network.request_steps import Steps, chunks
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -36,11 +36,13 @@ def handle(
     """A group that is named more than once is looked up once and described each time, as in Apache Kafka."""
     refused: list[Described] = []
     allowed: list[str] = []
-    for group_id in request.groups:
-        if broker.authorizer.allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
-            allowed.append(group_id)
-        else:
-            refused.append(_refused(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+    allows = broker.authorizer.allows
+    for chunk in chunks(request.groups):
+        for group_id in chunk:
+            if allows(request_context, Operation.DESCRIBE, Resource.GROUP, group_id):
+                allowed.append(group_id)
+            else:
+                refused.append(_refused(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)))
         yield None
     describe = partial(_describe, request_context.api_version)
     described = yield from look_up(broker.groups, dict.fromkeys(allowed), describe, _refused)

@@ -2,16 +2,20 @@
 
 * Last fetch and last caught-up times from version 1 on (KIP-836), directory ids and endpoints from version 2
   on (KIP-853).
+* A broker forwards it to the active controller, as only the leader knows the progress of the others; a
+  controller responds itself.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
-from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.broker.network.routes import Role
+from barnabas.broker.security.authorizer import Operation, check_cluster
+from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
+from barnabas.protocol.schema import Message
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
 KEY = 55
 
 
-def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
-    if not broker.authorizer.allows(context, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return broker.metadata.describe_quorum(request, context.api_version)
+def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> Promise[Message]:
+    check_cluster(broker.authorizer, context, Operation.DESCRIBE)
+    if broker.role_of(context.listener) is Role.CONTROLLER:
+        return broker.metadata.ask_quorum(request, context.api_version)
+    return broker.metadata.send_request(request, context.api_version, context.principal)

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.network.request_context import RequestContext, own_words
+from barnabas.broker.network.request_context import RequestContext, specific_message
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.metadata.image import Image
 from barnabas.metadata.scram import ScramMechanism
@@ -46,7 +46,7 @@ def refuse(
     request: DescribeUserScramCredentialsRequest, code: ErrorCode, message: str
 ) -> DescribeUserScramCredentialsResponse:
     """Every user gets the error; as in Apache Kafka, the results have no user names."""
-    text = own_words(code, message)
+    text = specific_message(code, message)
     results = [_refused("", code, text) for _ in request.users or ()]
     return DescribeUserScramCredentialsResponse(
         throttle_time_ms=0, error_code=code, error_message=text, results=results

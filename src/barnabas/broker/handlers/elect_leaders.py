@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.network.controller_requests import ask_by_partition
+from barnabas.broker.network.controller_requests import check_controller, send_by_partition
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, check_cluster
@@ -28,9 +28,12 @@ def handle(
     try:
         check_cluster(broker.authorizer, context, Operation.ALTER)
         if request.topic_partitions is None:
-            elected = yield from awaited(broker.metadata.ask(request, context.api_version, context.principal))
+            check_controller(broker, context)
+            elected = yield from awaited(
+                broker.metadata.send_request(request, context.api_version, context.principal)
+            )
             assert isinstance(elected, ElectLeadersResponse)
-
+            return elected
         return (yield from _elect(broker, request, context))
     except KafkaError as error:
         response = refuse(request, error.code, error.message)
@@ -42,21 +45,23 @@ def handle(
 def _elect(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> Steps[ElectLeadersResponse]:
-    def ask_for(topics: list[ElectLeadersRequest.TopicPartitions]) -> ElectLeadersRequest:
+    def request_for(topics: list[ElectLeadersRequest.TopicPartitions]) -> ElectLeadersRequest:
         return ElectLeadersRequest(
             election_type=request.election_type, topic_partitions=topics, timeout_ms=request.timeout_ms
         )
 
-    response: ElectLeadersResponse = yield from ask_by_partition(
-        broker,
-        context,
-        request.topic_partitions or (),
-        ask_for,
-        partitions="partitions",
-        results="replica_election_results",
-        partition_results="partition_result",
+    return (
+        yield from send_by_partition(
+            broker,
+            context,
+            request.topic_partitions or (),
+            request_for,
+            ElectLeadersResponse,
+            partitions="partitions",
+            results="replica_election_results",
+            partition_results="partition_result",
+        )
     )
-    return response
 
 
 def refuse(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:

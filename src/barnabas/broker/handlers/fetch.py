@@ -51,6 +51,8 @@ def handle(
     else:
         partitions = _named(request, context.api_version)
     reader = _reader(request, context.api_version)
+    if request.rack_id and broker.replicas.selects_by_rack and not reader.is_follower:
+        reader.rack, reader.listener = request.rack_id, context.listener
     if context.is_large:
         return _in_steps(broker, request, context, reader, session, list(partitions))
     to_read, refused = _authorize(broker, context, reader, partitions)
@@ -128,12 +130,17 @@ def _authorize(
     last_topic: object = None
     topic = None
     for key, partition in partitions:
-        if key[0] != last_topic:
-            last_topic = key[0]
-            topic = image.topics.get(last_topic) if by_id else image.topic_named(last_topic)  # type: ignore[arg-type]  # as by_id says
-            if not reader.is_follower and (topic is not None or not by_id):
-                name = last_topic if topic is None else topic.name
-                is_allowed = allows(context, Operation.READ, Resource.TOPIC, name)  # type: ignore[arg-type]  # a name
+        name_or_id = key[0]
+        if name_or_id != last_topic:
+            last_topic = name_or_id
+            if isinstance(name_or_id, str):
+                name: str | None = name_or_id
+                topic = image.topic_named(name_or_id)
+            else:
+                topic = image.topics.get(name_or_id)
+                name = None if topic is None else topic.name
+            if name is not None and not reader.is_follower:
+                is_allowed = allows(context, Operation.READ, Resource.TOPIC, name)
         if topic is None and by_id:
             refused.append((key, error_data(partition.partition, ErrorCode.UNKNOWN_TOPIC_ID, unread=True)))
         elif not is_allowed:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.admin import config_changes, loggers
-from barnabas.broker.network.controller_requests import ask_in_chunks, check_count
-from barnabas.broker.network.request_context import RequestContext, own_words
+from barnabas.broker.network.controller_requests import check_count, is_for_controller, send_in_chunks
+from barnabas.broker.network.request_context import RequestContext, specific_message
 from barnabas.broker.network.request_steps import Steps, each
 from barnabas.config.layers import broker_option
 from barnabas.config.option import Type
@@ -44,11 +44,11 @@ def handle(
         return (yield from _outcomes(decided))
     check_count(len(remaining))
 
-    def ask_for(resources: list[_Resource]) -> IncrementalAlterConfigsRequest:
+    def request_for(resources: list[_Resource]) -> IncrementalAlterConfigsRequest:
         return IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
 
-    response: IncrementalAlterConfigsResponse = yield from ask_in_chunks(
-        broker, context, remaining, ask_for, "responses"
+    response = yield from send_in_chunks(
+        broker, context, remaining, request_for, IncrementalAlterConfigsResponse, "responses"
     )
     response.responses.extend((yield from _outcomes(decided)).responses)
     return response
@@ -81,7 +81,8 @@ def _validate(broker: Broker, context: RequestContext, validate_only: bool, reso
         ConfigResource.GROUP,
     ):
         raise config_changes.unknown_type(resource_type)
-    if resource_type == ConfigResource.BROKER:
+    if resource_type == ConfigResource.BROKER and not is_for_controller(broker, context):
+        # The broker has checked it before it forwarded the request.
         values = _changed_options(broker, resource)
         config_changes.check_broker_options(broker, resource.resource_name, values)
     config_changes.authorize_alter(broker, context, resource_type, resource.resource_name)
@@ -140,7 +141,7 @@ def _change_loggers(broker: Broker, resource: _Resource, validate_only: bool) ->
 def _text(resource: _Resource, error: KafkaError) -> str | None:
     """For loggers, which are handled by this broker alone, the generic text of a code is left out."""
     if resource.resource_type == ConfigResource.BROKER_LOGGER:
-        return own_words(error.code, error.message)
+        return specific_message(error.code, error.message)
     return error.message
 
 

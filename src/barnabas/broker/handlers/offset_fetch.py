@@ -15,7 +15,7 @@ from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.coordinators.topic_results import client_error_code
 from barnabas.broker.network.controller_requests import split_topics
 from barnabas.broker.network.request_context import RequestContext
-from barnabas.broker.network.request_steps import Steps, awaited, each
+from barnabas.broker.network.request_steps import Steps, awaited, chunks
 from barnabas.broker.security.authorizer import Operation, Resource
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.group.machine import GroupMachine
@@ -199,6 +199,13 @@ def _response(groups: list[Group], version: int) -> Steps[OffsetFetchResponse]:
     (group,) = groups
     topics = []
     for topic in group.topics:
-        partitions = yield from each(topic.partitions, _single_group_partition)
+        partitions: list[OffsetFetchResponse.Partition] = []
+        for chunk in chunks(topic.partitions):
+            # A partition that is requested more than once has one result.
+            converted = {id(partition): partition for partition in chunk}
+            results = {key: _single_group_partition(partition) for key, partition in converted.items()}
+            partitions += [results[id(partition)] for partition in chunk]
+            yield None
         topics.append(OffsetFetchResponse.Topic(name=topic.name, partitions=partitions))
+        yield None
     return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=group.error_code)

@@ -47,15 +47,15 @@ MAX_AT_ONCE = 500
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> Answer[ProduceResponse] | Steps[ProduceResponse | None]:
+) -> Answer[ProduceResponse | None] | Steps[ProduceResponse | None]:
     """Splits a request that names more partitions than can be written within a slice."""
     if context.is_large and has_many_elements(request, MAX_AT_ONCE):
-        return produce_in_parts(request, lambda part: _handle(broker, part, context))
-    return _handle(broker, request, context)
+        return produce_in_parts(request, lambda part: _validated(broker, part, context), refuse)
+    return _validated(broker, request, context).start()
 
 
-def _handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> Answer[ProduceResponse]:
-    """Validates all writes, verifies transactional ones, appends, and responds when the acks are complete."""
+def _validated(broker: Broker, request: ProduceRequest, context: RequestContext) -> Produce:
+    """Validates all writes; raises if the request is refused as a whole."""
     writes = _writes(broker, request, context)
     transactional = [write for write in writes if _is_transactional(write.records)]
     if transactional and not _may_write_as(broker, request.transactional_id, context):
@@ -63,15 +63,17 @@ def _handle(broker: Broker, request: ProduceRequest, context: RequestContext) ->
     for write in writes:
         if not write.is_refused:
             _validate(broker, write, context)
-    produce = Produce(broker, request, context, writes)
-    open_writes = [write for write in transactional if not write.is_refused]
-    if open_writes:
-        return produce.verify_and_append(open_writes)
-    return produce.append()
+    accepted = [write for write in transactional if not write.is_refused]
+    return Produce(broker, request, context, writes, accepted)
 
 
-def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceResponse:
-    """Every partition gets the error, with a message if there is one beyond the code's own text."""
+def refuse(request: ProduceRequest, code: ErrorCode, text: str) -> ProduceResponse | None:
+    """Every partition gets the error, with a message if there is one beyond the code's own text.
+
+    A client with acks=0 expects no response: its connection is closed.
+    """
+    if request.acks == 0:
+        return None
     message = None if text == ERRORS[code].text else text
     return ProduceResponse(
         responses=[

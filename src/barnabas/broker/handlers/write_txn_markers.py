@@ -38,6 +38,8 @@ def handle(
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results: Results = {}
     pending: list[tuple[dict[TopicPartition, ErrorCode], TopicPartition, Promise[ErrorCode]]] = []
+    # The last marker of each producer and partition: if the same one follows, it would end nothing.
+    last: dict[tuple[int, TopicPartition], Marker] = {}
     for requested in request.markers:
         marker = Marker(
             requested.producer_id,
@@ -46,17 +48,13 @@ def handle(
             requested.transaction_result,
         )
         codes = results.setdefault(marker.producer_id, {})
-        # A partition that is named more than once gets one marker.
-        seen: set[TopicPartition] = set()
         for name in _names(requested):
             yield None
-            if name in seen:
-                continue
-            seen.add(name)
             hosted = broker.replicas.partitions.get(name)
             if hosted is None or hosted.is_offline:
                 codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
+            elif last.get((marker.producer_id, name)) != marker:
+                last[marker.producer_id, name] = marker
                 pending.append((codes, name, broker.transactions.markers.write(name, marker)))
     for codes, name, written in pending:
         codes[name] = yield from awaited(written)

@@ -104,7 +104,7 @@ class AutoTopics:
             topics=topics, timeout_ms=self._broker.settings["request.timeout.ms"], validate_only=False
         )
         names = [topic.name for topic in topics]
-        self._broker.metadata.ask(request, _CREATE_TOPICS_VERSION, principal).then(
+        self._broker.metadata.send_request(request, _CREATE_TOPICS_VERSION, principal).then(
             partial(self._created, names), partial(self._failed, names)
         )
 

@@ -1,7 +1,7 @@
 """The broker lifecycle: registration, catching up, unfencing and controlled shutdown.
 
 Contains registration and heartbeats, sent through the controller channel.  What the states mean for the
-broker itself belongs in server.py.
+broker itself belongs in broker/server.py.
 
 The states are Apache Kafka's.  A heartbeat is due 10 ms after the last one while the broker catches up, 50 ms
 after the first one of a controlled shutdown, and every broker.heartbeat.interval.ms otherwise.  Failures are
@@ -61,7 +61,7 @@ class ControllerChannel(Protocol):
     @property
     def image(self) -> Image: ...
 
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
+    def send_request(self, request: Message, version: int, principal: str) -> Promise[Message]: ...
 
 
 class Lifecycle:
@@ -145,10 +145,23 @@ class Lifecycle:
         """Starts a controlled shutdown; completes when the controller allows it, at once if not running."""
         if self.state is State.RUNNING:
             self.state = State.PENDING_CONTROLLED_SHUTDOWN
+            logger.info("broker %d asks the controller to move its leaderships", self._broker_id)
             self._schedule(0)
         else:
             self.stop()
         return self.shut_down_allowed
+
+    def give_up_shutdown(self, after_ms: int) -> None:
+        """Stops although the controller has not allowed it within this time."""
+        if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
+            logger.warning(
+                "broker %d stops without the controller's permission after %d s (%s); other replicas take "
+                "over its partitions once its session expires, in broker.session.timeout.ms",
+                self._broker_id,
+                after_ms // 1_000,
+                self._waits_for(),
+            )
+        self.stop()
 
     def stop(self) -> None:
         """Stops all heartbeats."""
@@ -200,7 +213,7 @@ class Lifecycle:
         self._send(heartbeat, HEARTBEAT_VERSION, self._heartbeat_received)
 
     def _send(self, request: Message, version: int, on_response: Callable[[Message], None]) -> None:
-        self._channel.ask(request, version, OWN_PRINCIPAL).then(on_response, self._failed)
+        self._channel.send_request(request, version, OWN_PRINCIPAL).then(on_response, self._failed)
 
     def _failed(self, error: BaseException) -> None:
         self._in_flight = False
@@ -253,32 +266,36 @@ class Lifecycle:
             return
         self._in_flight = False
         self._retry_ms = FIRST_RETRY_MS
-        if self.state is State.STARTING:
-            self._heartbeat_while_starting(response)
-        elif self.state is State.RECOVERY:
-            self._heartbeat_in_recovery(response)
-        elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            self._heartbeat_in_shutdown(response)
-        elif self.state is State.RUNNING:
-            self._schedule(self._settings["broker.heartbeat.interval.ms"])
+        heartbeat_ms = self._settings["broker.heartbeat.interval.ms"]
+        match self.state:
+            case State.STARTING:
+                if response.is_caught_up:
+                    self.state = State.RECOVERY
+                    self.caught_up.set(None)
+                self._schedule(CATCHING_UP_MS)
+            case State.RECOVERY:
+                if not response.is_fenced:
+                    self.state = State.RUNNING
+                    logger.info("broker %d is unfenced", self._broker_id)
+                    self.unfenced.set(None)
+                self._schedule(heartbeat_ms)
+            case State.RUNNING:
+                self._schedule(heartbeat_ms)
+            case State.PENDING_CONTROLLED_SHUTDOWN:
+                if response.should_shut_down:
+                    self.stop()
+                    return
+                if self._shutdown_requested:
+                    logger.info("broker %d waits to stop: %s", self._broker_id, self._waits_for())
+                self._schedule(heartbeat_ms if self._shutdown_requested else FIRST_SHUTDOWN_HEARTBEAT_MS)
+                self._shutdown_requested = True
 
-    def _heartbeat_while_starting(self, response: BrokerHeartbeatResponse) -> None:
-        if response.is_caught_up:
-            self.state = State.RECOVERY
-            self.caught_up.set(None)
-        self._schedule(CATCHING_UP_MS)
-
-    def _heartbeat_in_recovery(self, response: BrokerHeartbeatResponse) -> None:
-        if not response.is_fenced:
-            self.state = State.RUNNING
-            logger.info("broker %d is unfenced", self._broker_id)
-            self.unfenced.set(None)
-        self._schedule(self._settings["broker.heartbeat.interval.ms"])
-
-    def _heartbeat_in_shutdown(self, response: BrokerHeartbeatResponse) -> None:
-        if response.should_shut_down:
-            self.stop()
-            return
-        delay_ms = self._settings["broker.heartbeat.interval.ms"]
-        self._schedule(delay_ms if self._shutdown_requested else FIRST_SHUTDOWN_HEARTBEAT_MS)
-        self._shutdown_requested = True
+    def _waits_for(self) -> str:
+        """What keeps a controlled shutdown from completing, as far as this broker knows."""
+        topics = self._channel.image.topics.values()
+        led = sum(
+            partition.leader == self._broker_id for topic in topics for partition in topic.partitions.values()
+        )
+        if led:
+            return f"it still leads {led} partition{'s' if led > 1 else ''}"
+        return "its leaderships have moved, and the other brokers are to learn of that"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import CHUNK_ELEMENTS, Steps, awaited, chunks
 from barnabas.controller.decision import MAX_RECORDS_PER_BATCH, too_large
@@ -28,53 +29,76 @@ def check_count(count: int, records_each: int = 1) -> None:
         raise too_large()
 
 
-def ask_in_chunks(
+def is_for_controller(broker: Broker, context: RequestContext) -> bool:
+    """Whether a request came in on a controller listener, where nodes forward those of their clients."""
+    return context.listener in broker.node.listeners.controller_names
+
+
+def check_controller(broker: Broker, context: RequestContext) -> None:
+    """On its controller listeners, a node whose controller is not active refuses; it does not forward."""
+    if not is_for_controller(broker, context) or broker.metadata.is_active:
+        return
+    leader_id = broker.controller_id
+    where = f"The active controller appears to be node {leader_id}."
+    raise KafkaError(
+        ErrorCode.NOT_CONTROLLER, where if leader_id >= 0 else "No controller appears to be active."
+    )
+
+
+def send_in_chunks(
     broker: Broker,
     context: RequestContext,
     items: Sequence[Item],
     make: Callable[[list[Item]], Message],
+    response_type: type[ResponseT],
     results: str,
     *,
     version: int | None = None,
-) -> Steps[Any]:
+) -> Steps[ResponseT]:
     """Sends the request that `make` builds for a few items at a time; returns the merged response.
 
     `results` is the attribute of the response that has a result for each item.
     """
+    check_controller(broker, context)
     version = context.api_version if version is None else version
     promises = []
     for chunk in chunks(items) if items else [[]]:
-        promises.append(broker.metadata.ask(make(list(chunk)), version, context.principal))
+        promises.append(broker.metadata.send_request(make(list(chunk)), version, context.principal))
         yield None
-    merged: Any = None
-    for part in promises:
-        response: Any = yield from awaited(part)
+    merged: ResponseT | None = None
+    for promise in promises:
+        response = yield from awaited(promise)
+        assert isinstance(response, response_type)
         if merged is None:
             merged = response
         else:
             getattr(merged, results).extend(getattr(response, results))
+    assert merged is not None, "there is at least one request"
     return merged
 
 
-def ask_by_partition(
+def send_by_partition(
     broker: Broker,
     context: RequestContext,
     topics: Sequence[Item],
     make: Callable[[list[Item]], Message],
+    response_type: type[ResponseT],
     *,
     partitions: str,
     results: str,
     partition_results: str,
-) -> Steps[Any]:
-    """Like `ask_in_chunks` for topics, in chunks of partitions: one topic may have very many."""
+) -> Steps[ResponseT]:
+    """Like `send_in_chunks` for topics, in chunks of partitions: one topic may have very many."""
+    check_controller(broker, context)
     promises = []
     for chunk, continues in split_topics(topics, partitions):
-        answer = broker.metadata.ask(make(chunk), context.api_version, context.principal)
+        answer = broker.metadata.send_request(make(chunk), context.api_version, context.principal)
         promises.append((answer, continues))
         yield None
-    merged: Any = None
-    for part, continues in promises:
-        response: Any = yield from awaited(part)
+    merged: ResponseT | None = None
+    for promise, continues in promises:
+        response = yield from awaited(promise)
+        assert isinstance(response, response_type)
         if merged is None:
             merged = response
             continue
@@ -83,6 +107,7 @@ def ask_by_partition(
             getattr(results_so_far[-1], partition_results).extend(getattr(new_results[0], partition_results))
             new_results = new_results[1:]
         results_so_far.extend(new_results)
+    assert merged is not None, "there is at least one request"
     return merged
 
 

@@ -219,10 +219,8 @@ class Dispatch:
         answer: Promise[Any],
     ) -> None:
         connection.wait()
-        answer.then(
-            partial(self._respond, connection, route, throttle_ms),
-            partial(self._refuse_late, connection, route, request, throttle_ms),
-        )
+        respond = partial(self._respond, connection, route, throttle_ms, request)
+        answer.then(respond, respond)
 
     def _queue_message(
         self,
@@ -239,7 +237,7 @@ class Dispatch:
         answer, connection.context.on_disconnect = self._work.queue(steps)
         throttle_ms = charge()
         answer.then(
-            partial(self._respond_or_refuse, connection, route, throttle_ms),
+            lambda outcome: self._respond(connection, route, throttle_ms, *outcome),
             partial(self._fail, connection, route),
         )
 
@@ -258,19 +256,6 @@ class Dispatch:
             return request, error
         return request, answer
 
-    def _respond_or_refuse(
-        self,
-        connection: ClientConnection,
-        route: Route,
-        throttle_ms: int,
-        outcome: tuple[Message, Message | BaseException | None],
-    ) -> None:
-        request, answer = outcome
-        if isinstance(answer, BaseException):
-            self._refuse_late(connection, route, request, throttle_ms, answer)
-        else:
-            self._respond(connection, route, throttle_ms, answer)
-
     def _fail(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
         """Closes the connection of a malformed request."""
         route.metrics.errors += 1
@@ -286,28 +271,23 @@ class Dispatch:
         return message
 
     def _respond(
-        self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
-    ) -> None:
-        self._finish(connection, route, partial(self._answer, connection, route, throttle_ms, answer))
-
-    def _refuse_late(
         self,
         connection: ClientConnection,
         route: Route,
-        request: Message,
         throttle_ms: int,
-        error: BaseException,
+        request: Message,
+        outcome: Message | BaseException | None,
     ) -> None:
-        self._finish(connection, route, partial(self._refuse, connection, route, request, error, throttle_ms))
-
-    def _finish(self, connection: ClientConnection, route: Route, respond: Callable[[], bool]) -> None:
         """Sends a delayed response; an exception must not affect the caller that completed the promise."""
         try:
-            if respond():
+            if isinstance(outcome, BaseException):
+                is_sent = self._refuse(connection, route, request, outcome, throttle_ms)
+            else:
+                is_sent = self._answer(connection, route, throttle_ms, outcome)
+            if is_sent:
                 connection.go_on()
-        except Exception:
-            logger.exception("the response of %s to %r cannot be sent", route.api.name, connection.context)
-            connection.fail("an error in its response")
+        except Exception as error:
+            self._sending_failed(connection, route, error)
 
     def _answer(
         self, connection: ClientConnection, route: Route, throttle_ms: int, answer: Message | None
@@ -340,16 +320,23 @@ class Dispatch:
         connection.wait()
         steps = write_response_steps(answer, version, context.correlation_id, MAX_RESPONSE_BYTES)
         written, context.on_disconnect = self._work.start(steps)
-
-        def send(pieces: object) -> bool:
-            connection.answer(*cast("Pieces", pieces))
-            route.metrics.record(self._now_ns() - context.received_ns)
-            return True
-
         written.then(
-            lambda pieces: self._finish(connection, route, partial(send, pieces)),
-            partial(self._encoding_failed, connection, route),
+            partial(self._send_encoded, connection, route), partial(self._encoding_failed, connection, route)
         )
+
+    def _send_encoded(self, connection: ClientConnection, route: Route, pieces: object) -> None:
+        try:
+            connection.answer(*cast("Pieces", pieces))
+            route.metrics.record(self._now_ns() - connection.context.received_ns)
+            connection.go_on()
+        except Exception as error:
+            self._sending_failed(connection, route, error)
+
+    def _sending_failed(self, connection: ClientConnection, route: Route, error: Exception) -> None:
+        logger.error(
+            "the response of %s to %r cannot be sent", route.api.name, connection.context, exc_info=error
+        )
+        connection.fail("an error in its response")
 
     def _encoding_failed(self, connection: ClientConnection, route: Route, error: BaseException) -> None:
         """A response that cannot be encoded must not affect the caller that completed the promise."""

@@ -27,10 +27,10 @@ from barnabas.runtime.disk.disk import Slice
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.network.network import Address
 
-ResponseT = TypeVar("ResponseT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=Message | None)
 
-# A response, the promise of one, or None where the client expects none (acks=0).
-Answer: TypeAlias = ResponseT | Promise[ResponseT] | None
+# A response or the promise of one; None where the client expects none (acks=0).
+Answer: TypeAlias = ResponseT | Promise[ResponseT]
 # The bytes of a response; slices are sent from the file to the socket.
 Pieces: TypeAlias = list[Buffer | Slice]
 
@@ -42,7 +42,7 @@ class Deferred(NamedTuple):
     answer: Promise[Any]
 
 
-def own_words(code: ErrorCode, message: str) -> str | None:
+def specific_message(code: ErrorCode, message: str) -> str | None:
     """Returns None for a message that only repeats the code's own text, as in most Apache Kafka responses."""
     return None if message == ERRORS[code].text else message
 

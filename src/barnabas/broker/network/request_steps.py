@@ -7,11 +7,11 @@ A handler with much work is a generator: it yields after each element, yields a 
         for name in request.groups_names:
             ...
             yield
-        response = yield from awaited(broker.metadata.ask(...))
+        response = yield from awaited(broker.metadata.send_request(...))
         return DeleteGroupsResponse(...)
 
 The first slice runs immediately, so that short requests have no overhead.  A connection has one request in
-progress at a time, which bounds the number of waiting requests.
+progress at a time, which bounds the number of waiting requests.  The startup of a broker runs in steps, too.
 """
 
 from __future__ import annotations
@@ -71,37 +71,22 @@ def finished(steps: Steps[T]) -> T:
 class _Task(Generic[T]):
     """A generator in progress, and the promise of its result."""
 
-    __slots__ = ("error", "is_cancelled", "result", "steps", "value")
+    __slots__ = ("is_cancelled", "promise", "result", "steps")
 
     def __init__(self, steps: Steps[T]) -> None:
         self.steps = steps
         self.result: Promise[T] = Promise()
-        # The result of the promise that it waited for.
-        self.value: Any = None
-        self.error: BaseException | None = None
+        # The promise that the last step has yielded.
+        self.promise: Promise[Any] | None = None
         self.is_cancelled = False
 
     def cancel(self) -> None:
         """The result is no longer needed."""
         self.is_cancelled = True
 
-    def take(self, value: object) -> None:
-        self.value = value
-
-    def set_error(self, error: BaseException) -> None:
-        self.error = error
-
-    def resume(self) -> Promise[Any] | None:
-        """Runs one step; StopIteration has the result."""
-        if self.error is not None:
-            error, self.error = self.error, None
-            return self.steps.throw(error)
-        value, self.value = self.value, None
-        return self.steps.send(value)
-
 
 class RequestWork:
-    """The requests of one broker that run in steps.  Runs on the event loop's thread."""
+    """What runs in steps on one broker: long requests, and its startup.  Runs on the event loop's thread."""
 
     def __init__(
         self,
@@ -128,7 +113,7 @@ class RequestWork:
     def start(self, steps: Steps[T]) -> tuple[Promise[T], Callable[[], None]]:
         """Runs the steps, the first slice now; returns the promise of the result and how to cancel."""
         task = _Task(steps)
-        self._resume(task)
+        self._run_slice(task)
         return task.result, task.cancel
 
     def queue(self, steps: Steps[T]) -> tuple[Promise[T], Callable[[], None]]:
@@ -167,28 +152,33 @@ class RequestWork:
         while self._queued and len(self._turns) < MAX_TURNS:
             self._turns.append(self._queued.popleft())
         if self._turns:
-            self._take_slice(self._turns.popleft())
+            self._run_slice(self._turns.popleft())
 
-    def _take_slice(self, task: _Task[Any]) -> None:
+    def _run_slice(self, task: _Task[Any], _: object = None) -> None:
+        """Runs steps until the slice ends, a promise is pending, or the steps end.
+
+        Also called when that promise is completed or failed; the next step gets its value or error.
+        """
+        if self._is_running:
+            self._turns.append(task)
+            return
         self.slices += 1
         self._is_running = True
-        try:
-            self._run(task, self._now_ns() + self._slice_ns)
-        finally:
-            self._is_running = False
-            if self._turns or self._queued:
-                self._set_timer()
-
-    def _run(self, task: _Task[Any], until_ns: int) -> None:
-        """Runs until the slice ends, a promise is pending, or the steps end."""
+        until_ns = self._now_ns() + self._slice_ns
         try:
             while not task.is_cancelled:
-                promise = task.resume()
+                last = task.promise
+                if last is None:
+                    promise = next(task.steps)
+                elif last.error is None:
+                    promise = task.steps.send(last.value)
+                else:
+                    promise = task.steps.throw(last.error)
+                task.promise = promise
                 if promise is not None and not promise.done:
-                    promise.then(partial(self._wake, task), partial(self._wake_with_error, task))
+                    run_next = partial(self._run_slice, task)
+                    promise.then(run_next, run_next)
                     return
-                if promise is not None:
-                    promise.then(task.take, task.set_error)
                 if self._now_ns() >= until_ns:
                     self._turns.append(task)
                     return
@@ -197,17 +187,7 @@ class RequestWork:
             task.result.set(done.value)
         except Exception as error:
             task.result.fail(error)
-
-    def _wake(self, task: _Task[Any], value: object) -> None:
-        task.take(value)
-        self._resume(task)
-
-    def _wake_with_error(self, task: _Task[Any], error: BaseException) -> None:
-        task.set_error(error)
-        self._resume(task)
-
-    def _resume(self, task: _Task[Any]) -> None:
-        if self._is_running:
-            self._turns.append(task)
-        else:
-            self._take_slice(task)
+        finally:
+            self._is_running = False
+            if self._turns or self._queued:
+                self._set_timer()

@@ -41,18 +41,21 @@ class Role(StrEnum):
         return "controller" if self is Role.CONTROLLER else "broker"
 
 
-# Served by brokers, but on controller listeners only once quorums have several voters.
-_NOT_ON_CONTROLLERS = frozenset({"Fetch"})
+# APIs with another handler on controller listeners: there, Fetch reads the metadata log.
+_CONTROLLER_FILES = {"Fetch": "fetch_metadata_log"}
+# Controllers of Apache Kafka 4.2 and later need a version that 4.1 does not have, to join the voters.
+_CONTROLLER_VERSIONS = frozenset({"AddRaftVoter"})
 
 Handle = Callable[[Any, Any, Any], Any]
 Quick = Callable[[Any, memoryview, int, Any], Pieces | Deferred | None]
-Refuse = Callable[[Any, ErrorCode, str], Message]
+Refuse = Callable[[Any, ErrorCode, str], Message | None]
 
 
 class Route:
     """An API on one listener."""
 
     __slots__ = (
+        "_file",
         "_handle",
         "announced",
         "api",
@@ -65,8 +68,9 @@ class Route:
         "tagged_header_from",
     )
 
-    def __init__(self, api: Api, metrics: RequestMetrics, *, unstable: bool) -> None:
+    def __init__(self, api: Api, metrics: RequestMetrics, *, unstable: bool, file: str | None = None) -> None:
         self.api = api
+        self._file = _file_of(api.name) if file is None else file
         self.announced: Versions = api.announced(unstable=unstable)
         self.lowest = api.versions.lowest
         self.highest = self.announced.highest
@@ -94,17 +98,15 @@ class Route:
     @property
     def place(self) -> str:
         """The path of its handler, or of the table of forwarded APIs."""
-        file = _file_of(self.api.name)
-        return f"handlers/{file}.py" if file in _handler_files() else "network/forwarding.py"
+        return f"handlers/{self._file}.py" if self._file in _handler_files() else "network/forwarding.py"
 
     def load(self) -> None:
         """Imports the handler module; a forwarded API may have none."""
         operation = FORWARDED.get(self.api.name)
         if operation is not None:
             self._handle = partial(forward, operation)
-        file = _file_of(self.api.name)
-        if file in _handler_files():
-            module = importlib.import_module(f"{handlers.__name__}.{file}")
+        if self._file in _handler_files():
+            module = importlib.import_module(f"{handlers.__name__}.{self._file}")
             self.quick = getattr(module, "quick", None)
             self.refuse = getattr(module, "refuse", None)
             self._handle = getattr(module, "handle", self._handle)
@@ -116,7 +118,12 @@ def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> 
         raise NotImplementedError("ZooKeeper mode is not built yet")
     unstable: bool = settings["unstable.api.versions.enable"]
     return {
-        api.key: Route(api, metrics.requests(api), unstable=unstable)
+        api.key: Route(
+            api,
+            metrics.requests(api),
+            unstable=unstable or (role is Role.CONTROLLER and api.name in _CONTROLLER_VERSIONS),
+            file=_file_for(api, role),
+        )
         for api in sorted(apis().values(), key=lambda api: api.key)
         if _is_served(api, role)
     }
@@ -125,14 +132,17 @@ def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> 
 def _is_served(api: Api, role: Role) -> bool:
     if role.listener_type not in api.listeners:
         return False
-    if role is Role.CONTROLLER and api.name in _NOT_ON_CONTROLLERS:
-        return False
     return api.name in FORWARDED or _file_of(api.name) in _handler_files()
 
 
 @cache
 def _handler_files() -> frozenset[str]:
     return frozenset(module.name for module in pkgutil.iter_modules(handlers.__path__))
+
+
+def _file_for(api: Api, role: Role) -> str:
+    own = _file_of(api.name)
+    return _CONTROLLER_FILES.get(api.name, own) if role is Role.CONTROLLER else own
 
 
 def _file_of(name: str) -> str:

@@ -1,9 +1,9 @@
 """The fast path of most produce requests: one batch for one partition.
 
 Decodes such a request and encodes its response without message objects; the layout is compiled from the
-schema (protocol/single.py).  Other requests take the usual path (handlers/produce.py), before anything is
-done.  The append, the wait in the purgatory for replicas or a flush, and error responses are shared with that
-path.
+schema (protocol/single.py).  Other requests take the usual path (broker/handlers/produce.py), before anything
+is done.  The append, the wait in the purgatory for replicas or a flush, and error responses are shared with
+that path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A fetch in progress: reads its partitions within the limits, waits for min_bytes, and responds.
 
 Contains limits over several partitions, the delayed fetch, and the response with its session.  Reading one
-partition belongs in partition_reads.py, fetch sessions in replica/sessions.py.
+partition belongs in partition_reads.py, fetch sessions in replica/fetch_sessions.py.
 
 Partitions are read in order; each uses part of the remaining bytes, and the first one with records may return
 its first batch whole, however large, so that every reader makes progress (KIP-74).
@@ -174,7 +174,7 @@ class Fetch:
         if self.found_bytes >= self._min_bytes:
             return True
         for (_, data), one in zip(answers, self._wanted, strict=True):
-            if data.error_code or data.diverging_epoch.epoch != -1:
+            if data.error_code or data.diverging_epoch.epoch != -1 or data.preferred_read_replica != -1:
                 return True
             if data.records is not NO_RECORDS and self._has_ended_segment(one):
                 return True
@@ -207,7 +207,10 @@ class Fetch:
                 self._finish(response, one, data)
             elif data.records is not NO_RECORDS:
                 hosted = partitions[one.topic, one.request.partition]
-                hosted.traffic.bytes_out += data.records.length  # type: ignore[union-attr]  # a slice
+                size: int = data.records.length  # type: ignore[union-attr]  # a slice
+                hosted.traffic.bytes_out += size
+                if self._reader.is_follower:
+                    self._replicas.sent_to_follower(hosted, size)
         answers += self._refused
         request, session = self._request, self._session
         if session is not None:
@@ -221,14 +224,14 @@ class Fetch:
             response.session_id = self._replicas.sessions.create(
                 request, self._version, answers, privileged=self._reader.is_follower
             )
-        _group(response, answers, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
+        _group(response, answers)
         return response
 
     def _size_of(self, answers: list[tuple[PartitionKey, PartitionData]]) -> int:
         """Returns the size of the response as Apache Kafka computes it; in a session only of the changes."""
-        told = [pair for pair in answers if self._session is None or pair[1].records is not NO_RECORDS]
+        sent = [pair for pair in answers if self._session is None or pair[1].records is not NO_RECORDS]
         whole = FetchResponse(throttle_time_ms=0, responses=[])
-        _group(whole, told, by_id=self._version >= FIRST_VERSION_WITH_TOPIC_IDS)
+        _group(whole, sent)
         pieces = whole.encode_pieces(self._version)
         sizes = (len(one) if isinstance(one, _BUFFERS) else one.length for one in pieces)
         return _SIZE_BYTES + sum(sizes)
@@ -282,10 +285,8 @@ class DelayedFetch(DelayedOperation):
             self.promise.fail(error)
 
 
-def _group(
-    response: FetchResponse, answers: list[tuple[PartitionKey, PartitionData]], *, by_id: bool
-) -> None:
-    """Adds a partition; consecutive partitions of a topic share an entry."""
+def _group(response: FetchResponse, answers: list[tuple[PartitionKey, PartitionData]]) -> None:
+    """Adds the partitions; consecutive partitions of a topic share an entry."""
     last: object = None
     partitions: list[PartitionData] = []
     for (topic, _), data in answers:
@@ -294,8 +295,8 @@ def _group(
             partitions = []
             response.responses.append(
                 FetchResponse.FetchableTopicResponse(
-                    topic="" if by_id else topic,  # type: ignore[arg-type]  # a name, unless by id
-                    topic_id=topic if by_id else ZERO_UUID,  # type: ignore[arg-type]  # an id, if by id
+                    topic=topic if isinstance(topic, str) else "",
+                    topic_id=ZERO_UUID if isinstance(topic, str) else topic,
                     partitions=partitions,
                 )
             )

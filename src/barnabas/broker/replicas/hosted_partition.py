@@ -56,7 +56,7 @@ class Become(Enum):
 
     LEADER = "leader"
     FOLLOWER = "follower"
-    GONE = "gone"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True)

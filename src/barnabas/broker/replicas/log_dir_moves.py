@@ -16,7 +16,7 @@ from typing import Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.units import NS_PER_MS
-from barnabas.broker.replicas.alter_partition_manager import DirAssignments
+from barnabas.broker.replicas.assignments_manager import AssignmentsManager
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_logs import AFTER_FAULT_MS, BETWEEN_SLICES_MS, ReplicaStorage
 from barnabas.runtime.loop.timers import TimerService
@@ -43,7 +43,7 @@ class Table(Protocol):
 
     partitions: dict[tuple[str, int], Hosted]
     storage: ReplicaStorage
-    assignments: DirAssignments
+    assignments: AssignmentsManager
 
     def now_ns(self) -> int: ...
 
@@ -94,7 +94,7 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{name} has no replica here")
         if future is None and log_dir_of(current) != path:
             manager.get_or_create(name, topic_id=hosted.topic_id, future=True)
-            self._table.storage.run_jobs_soon()
+            self._table.storage.run_log_tasks_soon()
             logger.info("%s moves from %s to %s", name, log_dir_of(current), path)
         self._soon(0)
 
@@ -136,6 +136,8 @@ class LogDirMoves:
             hosted, current = self._table.partitions.get(name), manager.logs.get(name)
             if hosted is None or current is None:
                 return  # its own directory is offline: what the copy lacks is unknown
+            if current.is_truncating or future.is_truncating:
+                return
             try:
                 self._prepare(current, future)
                 if not self._table.storage.may_take_gaps(future, current.gaps_end):

@@ -78,6 +78,13 @@ class PartitionTable:
             return False
         return broker_epoch in (-1, broker.epoch)
 
+    def rack_of(self, broker_id: int, listener: str) -> str | None:
+        """The rack of a live broker with this listener; None if it has none."""
+        broker = self._broker.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or all(end.name != listener for end in broker.endpoints):
+            return None
+        return broker.rack
+
     def is_alive(self, broker_id: int) -> bool:
         broker = self._broker.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced

@@ -14,6 +14,7 @@ from barnabas.batch.view import CorruptBatch
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.replica.replica_selector import ReplicaView, replica_in_rack
 from barnabas.runtime.disk.disk import Slice
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log.log import Log
@@ -43,7 +44,16 @@ class Isolation(Enum):
 class Reader:
     """The reader and its options, the same for all partitions of a fetch."""
 
-    __slots__ = ("broker_epoch", "cold", "isolation", "leader_only", "may_wait", "replica_id")
+    __slots__ = (
+        "broker_epoch",
+        "cold",
+        "isolation",
+        "leader_only",
+        "listener",
+        "may_wait",
+        "rack",
+        "replica_id",
+    )
 
     def __init__(self, replica_id: int, broker_epoch: int, isolation_level: int, version: int) -> None:
         self.replica_id = replica_id
@@ -54,6 +64,9 @@ class Reader:
             self.isolation = Isolation.COMMITTED if isolation_level == 1 else Isolation.HIGH_WATERMARK
         # Consumers may read from followers since KIP-392.
         self.leader_only = replica_id >= 0 or (replica_id == CONSUMER_REPLICA and version < 11)
+        # The consumer's rack and listener, if it may be sent to another replica; see `_preferred_replica`.
+        self.rack = ""
+        self.listener = ""
         # Whether to wait for the device; otherwise ranges that are not in the page cache are collected in
         # `cold`.
         self.may_wait = False
@@ -98,6 +111,10 @@ def read(
             return _read_as_follower(
                 replicas, reader, hosted, log, wanted, max_bytes, min_one_batch, is_first_look
             )
+        if reader.rack and hosted.is_leader:
+            preferred = _preferred_replica(replicas, reader, hosted, log, wanted.fetch_offset)
+            if preferred is not None:
+                return _elsewhere(log, wanted.partition, preferred)
         return _read_log(replicas, reader, log, wanted, max_bytes, min_one_batch)
     except StorageFailure as failure:
         if hosted.log is not None:
@@ -118,6 +135,38 @@ def _tell(hosted: Hosted, error: CorruptBatch) -> None:
         logger.error("%s: %s: %s", hosted.name, error.message, advice)
 
 
+def _preferred_replica(
+    replicas: ReplicaManager, reader: Reader, hosted: Hosted, log: Log, offset: int
+) -> int | None:
+    """The in-sync replica in the consumer's rack that has its offset; None for the leader (KIP-392)."""
+    now_ns = replicas.now_ns()
+    candidates = []
+    for follower in hosted.followers.values():
+        if follower.broker_id in hosted.isr and follower.log_start_offset <= offset <= follower.end_offset:
+            rack = replicas.rack_of(follower.broker_id, reader.listener)
+            since_ns = now_ns - follower.caught_up_ns
+            candidates.append(ReplicaView(follower.broker_id, rack, follower.end_offset, since_ns))
+    own_rack = replicas.rack_of(replicas.broker_id, reader.listener)
+    leader = ReplicaView(replicas.broker_id, own_rack, log.end_offset, 0)
+    return replica_in_rack(reader.rack, leader, candidates)
+
+
+def _elsewhere(log: Log, index: int, broker_id: int) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=0,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=_SAME_EPOCH,
+        current_leader=_NO_LEADER,
+        snapshot_id=_NO_SNAPSHOT,
+        aborted_transactions=None,
+        preferred_read_replica=broker_id,
+        records=NO_RECORDS,
+    )
+
+
 def _read_as_follower(
     replicas: ReplicaManager,
     reader: Reader,
@@ -130,19 +179,32 @@ def _read_as_follower(
 ) -> PartitionData:
     """Reads as the leader; the fetch offset is the follower's log end offset."""
     follower = hosted.follower(reader.replica_id, knows_epoch=wanted.current_leader_epoch != NO_EPOCH)
+    quota = replicas.leader_quota
+    if quota.is_set and reader.replica_id not in hosted.isr and _is_throttled(replicas, hosted):
+        max_bytes, min_one_batch = 0, False
     data = _read_log(replicas, reader, log, wanted, max_bytes, min_one_batch)
     if is_first_look and data.diverging_epoch is _SAME_EPOCH:
         replicas.check_broker_epoch(reader.replica_id, reader.broker_epoch)
-        if hosted.follower_fetched(
-            follower,
-            wanted.fetch_offset,
-            log_start_offset=wanted.log_start_offset,
-            broker_epoch=reader.broker_epoch,
-            now_ns=replicas.now_ns(),
+        # DeleteRecords waits for the log start of all replicas.
+        log_start_moved = wanted.log_start_offset != follower.log_start_offset
+        if (
+            hosted.follower_fetched(
+                follower,
+                wanted.fetch_offset,
+                log_start_offset=wanted.log_start_offset,
+                broker_epoch=reader.broker_epoch,
+                now_ns=replicas.now_ns(),
+            )
+            or log_start_moved
         ):
             replicas.purgatory.changed(hosted)
         replicas.isr_changes.submit(hosted)
     return data
+
+
+def _is_throttled(replicas: ReplicaManager, hosted: Hosted) -> bool:
+    quota = replicas.leader_quota
+    return quota.is_throttled(hosted.topic, hosted.index) and quota.throttle_ms() > 0
 
 
 def _read_log(

@@ -1,6 +1,6 @@
 """A produce request in progress: verification, append, acknowledgement, response.
 
-Validation belongs in handlers/produce.py, replication in replica/.
+Validation belongs in broker/handlers/produce.py, replication in replica/.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.broker.network.request_context import Answer, CloseConnectionError
 from barnabas.broker.replicas.current_leader import current_leader, live_leader
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.replica.purgatory import DelayedOperation
 from barnabas.runtime.loop.promise import Promise
@@ -97,10 +97,15 @@ class Write:
 class Produce:
     """A request in progress."""
 
-    __slots__ = ("_broker", "_call", "_replicas", "_request", "_version", "_writes")
+    __slots__ = ("_broker", "_call", "_replicas", "_request", "_transactional", "_version", "_writes")
 
     def __init__(
-        self, broker: Broker, request: ProduceRequest, context: RequestContext, writes: Sequence[Write]
+        self,
+        broker: Broker,
+        request: ProduceRequest,
+        context: RequestContext,
+        writes: Sequence[Write],
+        transactional: Sequence[Write] = (),
     ) -> None:
         self._broker = broker
         self._replicas: ReplicaManager = broker.replicas
@@ -108,19 +113,27 @@ class Produce:
         self._call = context
         self._version = context.api_version
         self._writes = writes
+        # Those of the writes that must be verified.
+        self._transactional = transactional
+
+    def start(self) -> Answer[ProduceResponse | None]:
+        """Verifies transactional writes, appends, and responds when the acks are complete."""
+        if self._transactional:
+            return self._verify_and_append()
+        return self.append()
 
     # Verification
 
-    def verify_and_append(self, transactional: Sequence[Write]) -> Promise[ProduceResponse]:
+    def transactional_producers(self) -> set[tuple[int, int]]:
+        """Returns the ids and epochs of the producers of transactional writes."""
+        return {_producer_of(write.records) for write in self._transactional}
+
+    def _verify_and_append(self) -> Promise[ProduceResponse | None]:
         """Verifies writes whose transaction their partition does not know; then appends."""
-        producers = {_producer_of(write.records) for write in transactional}
-        if len(producers) > 1:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                "Transactional records contained more than one producer ID",
-            )
-        promise: Promise[ProduceResponse] = Promise()
-        unknown = [write for write in transactional if self._start_verification(write)]
+        producers = self.transactional_producers()
+        check_one_producer(producers)
+        promise: Promise[ProduceResponse | None] = Promise()
+        unknown = [write for write in self._transactional if self._start_verification(write)]
         if not unknown:
             self._append_into(promise, {})
             return promise
@@ -140,7 +153,7 @@ class Produce:
             for write in self._writes:
                 # The receive buffer is reused before the coordinator responds.
                 write.records = memoryview(bytearray(write.records))
-        answer.then(lambda verdicts: self._append_into(promise, verdicts), promise.fail)
+        answer.then(lambda errors: self._append_into(promise, errors), promise.fail)
         return promise
 
     def _start_verification(self, write: Write) -> bool:
@@ -160,9 +173,9 @@ class Produce:
             return False
         return write.verification is not None
 
-    def _append_into(self, promise: Promise[ProduceResponse], verdicts: Verdicts) -> None:
+    def _append_into(self, promise: Promise[ProduceResponse | None], errors: PartitionErrors) -> None:
         for write in self._writes:
-            code = verdicts.get(write.name, ErrorCode.NONE)
+            code = errors.get(write.name, ErrorCode.NONE)
             if code and not write.is_refused:
                 _refuse_unverified(write, code)
         try:
@@ -173,11 +186,11 @@ class Produce:
         if isinstance(answer, Promise):
             answer.then(promise.set, promise.fail)
         else:
-            promise.set(answer)  # type: ignore[arg-type]  # acks=0 gets no response
+            promise.set(answer)
 
     # Appending
 
-    def append(self) -> Answer[ProduceResponse]:
+    def append(self) -> Answer[ProduceResponse | None]:
         acks = self._request.acks
         if acks not in (-1, 0, 1):
             for write in self._writes:
@@ -192,7 +205,7 @@ class Produce:
             return None
         return self.acknowledge()
 
-    def acknowledge(self) -> ProduceResponse | Promise[ProduceResponse]:
+    def acknowledge(self) -> ProduceResponse | Promise[ProduceResponse | None]:
         """Responds once the appended records are acknowledged."""
         acks = self._request.acks
         waiting = [write for write in self._writes if self._must_wait(write, acks)]
@@ -242,7 +255,7 @@ class Produce:
         write.answer.error_code = code
         return False
 
-    def _wait(self, waiting: list[Write], acks: int) -> Promise[ProduceResponse]:
+    def _wait(self, waiting: list[Write], acks: int) -> Promise[ProduceResponse | None]:
         operation = DelayedProduce(self, self._replicas, waiting, acks)
         deadline_ns = self._broker.clock.monotonic_ns() + max(self._request.timeout_ms, 0) * NS_PER_MS
         keys = [write.hosted for write in waiting if write.hosted is not None]
@@ -293,7 +306,7 @@ class DelayedProduce(DelayedOperation):
 
     def __init__(self, produce: Produce, replicas: ReplicaManager, writes: list[Write], acks: int) -> None:
         super().__init__()
-        self.promise: Promise[ProduceResponse] = Promise()
+        self.promise: Promise[ProduceResponse | None] = Promise()
         self._produce = produce
         self._replicas = replicas
         self._writes = writes
@@ -344,6 +357,14 @@ def _tell_records(
         answer.error_message = (
             f"One or more records have been rejected due to {len(answer.record_errors)} record errors in"
             f" total, and only showing the first three errors at most: [{shown}]"
+        )
+
+
+def check_one_producer(producers: set[tuple[int, int]]) -> None:
+    """Raises if a request has transactional records of several producers."""
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
         )
 
 

@@ -7,62 +7,114 @@ once, only the last records count, as usual.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
-from barnabas.broker.network.request_context import Answer
-from barnabas.broker.network.request_steps import CHUNK_ELEMENTS, Steps, awaited
+from barnabas.broker.network.request_context import CloseConnectionError
+from barnabas.broker.network.request_steps import CHUNK_ELEMENTS, Steps, awaited, chunks
+from barnabas.broker.replicas.produce import Produce, check_one_producer
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.primitives import record_view
 from barnabas.runtime.loop.promise import Promise
 
 _Topic = tuple[str, Uuid]
 _Partitions = dict[int, ProduceRequest.PartitionProduceData]
+_Validate = Callable[[ProduceRequest], Produce]
+_Refuse = Callable[[ProduceRequest, ErrorCode, str], ProduceResponse | None]
 
 
 def produce_in_parts(
-    request: ProduceRequest, produce: Callable[[ProduceRequest], Answer[ProduceResponse]]
+    request: ProduceRequest, validate: _Validate, refuse: _Refuse
 ) -> Steps[ProduceResponse | None]:
-    """Returns the merged responses of `produce` to the parts of the request."""
+    """Writes the parts of the request and merges their responses.
+
+    Errors of the request as a whole are raised before any part is written, as Apache Kafka does.
+    """
     topics: dict[_Topic, _Partitions] = {}
     for topic in request.topic_data:
         partitions = topics.setdefault((topic.name, topic.topic_id), {})
-        for one in topic.partition_data:
+        for partition in topic.partition_data:
             # The request's bytes are valid during the first slice only.
-            one.records = None if one.records is None else bytes(one.records)  # type: ignore[arg-type]  # from the wire
-            partitions[one.index] = one
+            if partition.records is not None:
+                partition.records = bytearray(record_view(partition.records))
+            partitions[partition.index] = partition
     yield None
-    answers: dict[_Topic, ProduceResponse.TopicProduceResponse] = {}
-    whole: ProduceResponse | None = None
+    producers: set[tuple[int, int]] = set()
     for part in _parts(request, topics):
-        answer: Any = produce(part)
+        producers |= validate(part).transactional_producers()
+        yield None
+    check_one_producer(producers)
+    merged = _MergedResponse()
+    failure: CloseConnectionError | None = None
+    for part in _parts(request, topics):
+        try:
+            response = yield from _write(part, validate, refuse)
+        except CloseConnectionError as error:
+            failure = failure or error
+        else:
+            merged.add(response)
+        yield None
+    if failure is not None:
+        raise failure
+    return merged.response
+
+
+def _write(part: ProduceRequest, validate: _Validate, refuse: _Refuse) -> Steps[ProduceResponse | None]:
+    """Returns the response to one part.  Others may be written already: an error concerns this part alone."""
+    try:
+        answer = validate(part).start()
         if isinstance(answer, Promise):
             answer = yield from awaited(answer)
-        yield None
-        if answer is None:
-            continue
-        whole = whole or answer
-        for told in answer.responses:
-            known = answers.setdefault((told.name, told.topic_id), told)
-            if known is not told:
-                known.partition_responses += told.partition_responses
-    if whole is not None:
-        whole.responses = list(answers.values())
-    return whole
+        return answer
+    except KafkaError as error:
+        refused = refuse(part, error.code, error.message)
+        if refused is None:
+            raise CloseConnectionError(f"a produce with acks=0 failed ({error.code.name})") from error
+        return refused
+
+
+class _MergedResponse:
+    """The response to the request, from those to its parts."""
+
+    def __init__(self) -> None:
+        # None: there is no response with acks=0.
+        self.response: ProduceResponse | None = None
+        self._topics: dict[_Topic, ProduceResponse.TopicProduceResponse] = {}
+        self._nodes: set[int] = set()
+
+    def add(self, part: ProduceResponse | None) -> None:
+        if part is None:
+            return
+        if self.response is None:
+            self.response = ProduceResponse(responses=[])
+        for topic in part.responses:
+            merged = self._topics.setdefault((topic.name, topic.topic_id), topic)
+            if merged is topic:
+                self.response.responses.append(topic)
+            else:
+                merged.partition_responses += topic.partition_responses
+        for node in part.node_endpoints:
+            if node.node_id not in self._nodes:
+                self._nodes.add(node.node_id)
+                self.response.node_endpoints.append(node)
 
 
 def _parts(request: ProduceRequest, topics: dict[_Topic, _Partitions]) -> Iterator[ProduceRequest]:
+    """At least one part: a request without any partition has a response, too."""
     part: list[ProduceRequest.TopicProduceData] = []
     count = 0
+    is_begun = False
     for (name, topic_id), partitions in topics.items():
-        left = list(partitions.values())
-        for start in range(0, len(left), CHUNK_ELEMENTS):
-            some = left[start : start + CHUNK_ELEMENTS]
-            part.append(ProduceRequest.TopicProduceData(name=name, topic_id=topic_id, partition_data=some))
-            count += len(some)
+        for chunk in chunks(list(partitions.values())):
+            part.append(
+                ProduceRequest.TopicProduceData(name=name, topic_id=topic_id, partition_data=list(chunk))
+            )
+            count += len(chunk)
             if count >= CHUNK_ELEMENTS:
                 yield _with(request, part)
+                is_begun = True
                 part, count = [], 0
-    if part or not topics:
+    if part or not is_begun:
         yield _with(request, part)
 
 

@@ -18,10 +18,12 @@ from functools import partial
 from barnabas.base.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import BrokerContext
+from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.config.errors import ConfigError
 from barnabas.config.settings import Settings
 from barnabas.config.topics import topic_settings
 from barnabas.metadata.image import ConfigResource
+from barnabas.replica.partition import NEVER_FLUSH
 from barnabas.runtime.disk.disk import Disk, Slice
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
@@ -33,7 +35,7 @@ from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log.deferred_work import FlushPlan, PendingCall
 from barnabas.storage.log.log import Log
-from barnabas.storage.log.log_options import LogOptions
+from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
@@ -88,7 +90,8 @@ class ReplicaStorage:
             cleaner_options=CleanerOptions.of(broker.settings),
             directory_ids=directory_ids,
         )
-        self.jobs = LogTasks(
+        self.manager.defers_gaps = True
+        self.log_tasks = LogTasks(
             self.manager, LogTaskOptions.of(broker.settings), flush=self.flush, offload=self._offload
         )
         # Called when a flush has advanced a log's recovery point.
@@ -98,7 +101,7 @@ class ReplicaStorage:
         self._flush_again: dict[Log, int] = {}
         # The log whose cleaner sync is in progress.
         self._syncing_for_cleaner: Log | None = None
-        # Logs that are about to take over gaps, and that nobody has written down yet.
+        # Logs that are about to get gaps which the checkpoint does not contain yet.
         self._noting_gaps: set[Log] = set()
         self._is_running = False
         # Whether a worker is opening logs.
@@ -183,11 +186,11 @@ class ReplicaStorage:
         self._is_opening = True
         self._workers.submit(context.run, ran)
 
-    def start_jobs(self) -> None:
+    def start_log_tasks(self) -> None:
         """Starts the timers of the background tasks."""
         self._is_running = True
-        self.jobs.start()
-        self._run_jobs()
+        self.log_tasks.start()
+        self._run_log_tasks()
         if self.manager.cleaner is not None:
             self._run_cleaner()
 
@@ -197,8 +200,8 @@ class ReplicaStorage:
         Logs that are just being opened are left as a crash would leave them.
         """
         self._is_running = False
-        for job in ("load", "jobs", "cleaner"):
-            self._timers.cancel((self, job))
+        for task in ("load", "log tasks", "cleaner"):
+            self._timers.cancel((self, task))
         self.manager.loading.stop()
         self._stopped = Promise()
         self._broker_epoch = broker_epoch
@@ -226,22 +229,22 @@ class ReplicaStorage:
 
     # Background tasks
 
-    def run_jobs_soon(self) -> None:
+    def run_log_tasks_soon(self) -> None:
         """Called when a deletion or a new partition needs the background tasks."""
         if self._is_running:
-            self._after((self, "jobs"), BETWEEN_SLICES_MS, self._run_jobs)
+            self._after((self, "log tasks"), BETWEEN_SLICES_MS, self._run_log_tasks)
 
-    def _run_jobs(self) -> None:
+    def _run_log_tasks(self) -> None:
         until_ns = self._clock.monotonic_ns() + SLICE_NS
         # If a task fails, the loop gets the exception, and the others continue.
         wait_ms = AFTER_FAULT_MS
         try:
-            wait_ms = self.jobs.run_due(1)
+            wait_ms = self.log_tasks.run_due(1)
             while not wait_ms and self._clock.monotonic_ns() < until_ns:
-                wait_ms = self.jobs.run_due(1)
+                wait_ms = self.log_tasks.run_due(1)
         finally:
             if self._is_running:
-                self._after((self, "jobs"), max(wait_ms, BETWEEN_SLICES_MS), self._run_jobs)
+                self._after((self, "log tasks"), max(wait_ms, BETWEEN_SLICES_MS), self._run_log_tasks)
 
     def _run_cleaner(self) -> None:
         cleaner = self.manager.cleaner
@@ -311,14 +314,14 @@ class ReplicaStorage:
     def is_deleting(self, name: TopicPartition) -> bool:
         """Whether a log of this name is going: what a crash left of it now would pass for the next one's.
 
-        That ends when its checkpoints have forgotten it, and when no flush writes to its folder any more (the
-        cleaner flushes, too).
+        That ends when its checkpoints have forgotten it, and when neither a flush (the cleaner flushes, too)
+        nor leader epochs are written to its folder any more.
         """
         if name in self._deleting or self.manager.changes.is_deleted(name):
             return True
         return any(
             log.is_closed and log.topic == name.topic and log.partition == name.partition
-            for log in (*self._flushing, self._syncing_for_cleaner)
+            for log in (*self._flushing, *self.log_tasks.writing_epochs, self._syncing_for_cleaner)
             if log is not None
         )
 
@@ -332,7 +335,7 @@ class ReplicaStorage:
         if not self._fail_if(new_dir, error) and self._stopped is None:
             self.manager.delete_replaced(current)
             self.finish_deletes()
-            self.run_jobs_soon()
+            self.run_log_tasks_soon()
 
     def may_take_gaps(self, log: Log, up_to: int) -> bool:
         """Whether offsets may be missing in this log up to there; if not, a worker sees to it.
@@ -348,6 +351,17 @@ class ReplicaStorage:
         plan = self.manager.plan_gaps(log_dir_of(log))
         self._offload(plan, partial(self._gaps_noted, log, before))
         return False
+
+    def note_gaps(self, log: Log, done: Callable[[], None]) -> None:
+        """Have a worker note that any offset may be missing in this log; `done` unless that fails."""
+        before, log.gaps_end = log.gaps_end, LONG_MAX
+
+        def noted(error: BaseException | None) -> None:
+            self._gaps_noted(log, before, error)
+            if error is None and not log.is_closed:
+                done()
+
+        self._offload(self.manager.plan_gaps(log_dir_of(log)), noted)
 
     def _gaps_noted(self, log: Log, before: int, error: BaseException | None) -> None:
         self._noting_gaps.discard(log)
@@ -378,6 +392,17 @@ class ReplicaStorage:
         if plan is not None:
             self._flushing.add(log)
             self._workers.submit(plan.run, partial(self._flushed, log, plan))
+
+    def flush_if_due(self, partition: Hosted) -> None:
+        """Called after an append: flush.messages, or a segment that was rolled, may require a flush."""
+        log = partition.log
+        if log is None:
+            return
+        if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
+            self.flush(log)
+        elif log.local.is_closed_part_unflushed:
+            # A segment was rolled: it is flushed in the background.
+            self.flush(log, log.active.base_offset)
 
     def _flushed(self, log: Log, plan: FlushPlan, _: object, error: BaseException | None) -> None:
         self._flushing.discard(log)

@@ -7,7 +7,7 @@ replica/, logs in replica_logs.py, reads for a fetch in partition_reads.py, resp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -15,24 +15,25 @@ from barnabas.base.ids import MIGRATING_DIR, Uuid
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
-from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager, DirAssignments
+from barnabas.broker.quotas.rates import Window
+from barnabas.broker.quotas.replication_quota import ReplicationQuota
+from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager
+from barnabas.broker.replicas.assignments_manager import AssignmentsManager
 from barnabas.broker.replicas.hosted_partition import Become, Hosted, Traffic, Transition
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
-from barnabas.broker.replicas.transitions import (
-    ReplicaTransitions,
-    TransitionResult,
-    transitions_of,
-    transitions_of_image,
-)
+from barnabas.broker.replicas.transitions import ReplicaTransitions, transitions_of, transitions_of_image
+from barnabas.broker.replication.fetchers import Fetchers, NoFetchers
+from barnabas.config.errors import ConfigError
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Rules
 from barnabas.replica.purgatory import Purgatory
+from barnabas.replica.replica_selector import KNOWN_SELECTORS, RACK_AWARE_SELECTOR
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.loop.callbacks import call_each
 from barnabas.runtime.loop.executor import WorkerPool
@@ -80,18 +81,28 @@ class ReplicaManager(PartitionTable):
         self.isr_changes = AlterPartitionManager(
             broker, self.broker_id, timers, at_tick_end, self.purgatory.changed
         )
-        self.assignments = DirAssignments(broker, self.broker_id, timers, at_tick_end)
+        self.assignments = AssignmentsManager(broker, self.broker_id, timers, at_tick_end)
         self.producer_ids = ProducerIds(broker, self.broker_id)
         self.moves = LogDirMoves(self, timers)
+        self.fetchers: Fetchers = NoFetchers()
         self.verifier: TransactionVerifier = NoCoordinator()
         # Called when a directory fails, after its partitions are offline.
         self.on_dir_failed: list[DirFailed] = []
         # Called when a partition becomes a leader or follower, is removed or goes offline.
         self.on_changed: list[Callable[[Hosted], None]] = []
+        # Whether consumers are sent to replicas in their own rack (KIP-392).
+        self.selects_by_rack = _selector(settings["replica.selector.class"]) == RACK_AWARE_SELECTOR
+        window = Window(
+            settings["replication.quota.window.num"],
+            settings["replication.quota.window.size.seconds"] * 1000,
+        )
+        self.leader_quota = ReplicationQuota("leader", self.broker_id, window, broker.clock)
+        self.follower_quota = ReplicationQuota("follower", self.broker_id, window, broker.clock)
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
         self._rules = Rules(self.broker_id, self._lag_max_ms * NS_PER_MS, self.is_eligible, self.is_alive)
-        self._transitions = ReplicaTransitions(
+        # Executes transitions in order, and returns a result for each.
+        self.transitions = ReplicaTransitions(
             self.broker_id,
             lambda: broker.image,
             self._must_wait,
@@ -110,16 +121,17 @@ class ReplicaManager(PartitionTable):
     def start(self) -> Promise[None]:
         """Opens all logs and applies the image; deltas are applied from then on."""
         done: Promise[None] = Promise()
-        self.storage.load(self._is_stray).then(lambda _: self._loaded(done), done.fail)
+        self.storage.load(self._is_stray).then(partial(self._loaded, done), done.fail)
         return done
 
-    def _loaded(self, done: Promise[None]) -> None:
+    def _loaded(self, done: Promise[None], _: object) -> None:
         self._is_started = True
-        taken = self.transit(transitions_of_image(self._broker.image, self.broker_id))
+        self._configure_quotas()
+        taken = self.transitions.carry_out(transitions_of_image(self._broker.image, self.broker_id))
         taken.then(lambda _: self._begin(done), done.fail)
 
     def _begin(self, done: Promise[None]) -> None:
-        self.storage.start_jobs()
+        self.storage.start_log_tasks()
         self.moves.start()
         self._check_isrs()
         done.set(None)
@@ -127,8 +139,9 @@ class ReplicaManager(PartitionTable):
     def stop(self) -> Promise[None]:
         """Stops serving, flushes and closes every log, and marks the directories as clean."""
         self._is_started = False
-        self._transitions.stop()
+        self.transitions.stop()
         self._timers.cancel((self, "isr"))
+        truncated = self.fetchers.stop()
         self.isr_changes.stop()
         self.assignments.stop()
         self.moves.stop()
@@ -136,7 +149,11 @@ class ReplicaManager(PartitionTable):
         for partition in self.partitions.values():
             partition.lose_log()
         self.partitions.clear()
-        return self.storage.stop(self._broker.broker_epoch)
+        closed: Promise[None] = Promise()
+        truncated.then(
+            lambda _: self.storage.stop(self._broker.broker_epoch).then(closed.set, closed.fail), closed.fail
+        )
+        return closed
 
     def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
         """Whether a log on disk belongs to no partition of the image on this broker."""
@@ -150,24 +167,21 @@ class ReplicaManager(PartitionTable):
     def apply(self, delta: Delta) -> None:
         """Applies a committed delta, in slices.  Settings and image are up to date already."""
         if self._is_started:  # otherwise the whole image is applied when the logs are open
-            self.transit(transitions_of(delta, self.broker_id), self._apply_configs(delta))
-
-    def transit(
-        self, transitions: Iterable[Transition], then: Iterator[None] | None = None
-    ) -> Promise[list[TransitionResult]]:
-        """Executes transitions; returns a result for each, in order.  See transitions.py."""
-        return self._transitions.carry_out(transitions, then)
+            self.transitions.carry_out(transitions_of(delta, self.broker_id), self._apply_configs(delta))
 
     @property
     def failed_count(self) -> int:
         """The partitions that are not served because of an error."""
-        return self._transitions.failed_count
+        return self.transitions.failed_count
 
     def _must_wait(self, transition: Transition) -> bool:
-        """Whether a partition's log cannot be made yet: the one of an earlier topic of its name is going."""
-        if transition.become is Become.GONE:
-            return False
+        """Whether a partition's log is being truncated, or cannot be made yet: the one of an earlier topic of
+        its name is going."""
         name = TopicPartition(transition.topic, transition.index)
+        if self.fetchers.is_truncating(name):
+            return True
+        if transition.become is Become.REMOVED:
+            return False
         known = self.partitions.get(name)
         if known is not None and known.topic_id != transition.topic_id and not known.is_offline:
             self._remove(name, known)
@@ -177,7 +191,7 @@ class ReplicaManager(PartitionTable):
 
     def _after_transitions(self) -> None:
         self.storage.finish_deletes()
-        self.storage.run_jobs_soon()
+        self.storage.run_log_tasks_soon()
 
     def _transit(self, transition: Transition) -> None:
         """Executes a transition, or raises."""
@@ -188,9 +202,10 @@ class ReplicaManager(PartitionTable):
         if has_failed and known is not None and known.topic_id == transition.topic_id:
             # Half of the last transition may have been executed: start from the log alone.
             del self.partitions[name]
+            self.fetchers.unfollow(known)
             self._count_out(known)
             known = None
-        if transition.become is Become.GONE:
+        if transition.become is Become.REMOVED:
             self._let_go(name, known, transition.topic_id, has_failed=has_failed)
             return
         is_new = known is None or known.topic_id != transition.topic_id
@@ -205,10 +220,12 @@ class ReplicaManager(PartitionTable):
         assert state is not None, "who stays has a state"
         log = self._open_log(name, known, state, is_new=is_new)
         if transition.become is Become.LEADER:
+            self.fetchers.unfollow(known)
             now_ns = self.now_ns()
             self._guard(known, lambda: known.lead(state, log, now_ns))
         else:
             known.follow(state, log)
+            self.fetchers.follow(known)
         # Delayed operations may now fail or complete.
         self._changed(known)
 
@@ -231,7 +248,7 @@ class ReplicaManager(PartitionTable):
             self._withdraw(known)
 
     def _withdraw(self, partition: Hosted) -> None:
-        """Take it offline; whoever fails to hear of it keeps no other partition in service."""
+        """Takes the partition offline; a listener that fails does not keep other partitions online."""
         try:
             self._take_offline(partition)
         except Exception:
@@ -284,6 +301,7 @@ class ReplicaManager(PartitionTable):
 
     def _remove(self, name: TopicPartition, partition: Hosted) -> None:
         del self.partitions[name]
+        self.fetchers.unfollow(partition)
         was_offline = partition.is_offline
         partition.lose_log()
         self._changed(partition)
@@ -301,14 +319,21 @@ class ReplicaManager(PartitionTable):
 
     # Options
 
+    def _configure_quotas(self) -> None:
+        self.leader_quota.configure(self._broker.image)
+        self.follower_quota.configure(self._broker.image)
+
     def _apply_configs(self, delta: Delta) -> Iterator[None]:
         changed = set()
+        if delta.configs:
+            self._configure_quotas()
         for kind, name in delta.configs:
             if kind == ConfigResource.TOPIC:
                 changed.add(name)
             elif kind == ConfigResource.BROKER and name in ("", str(self.broker_id)):
                 self.storage.forget_defaults()
                 changed.update(topic for topic, _ in self.partitions)
+                self.fetchers.configure(lambda: list(self.partitions.values()))
         if changed:
             for partition in list(self.partitions.values()):
                 if partition.topic in changed:
@@ -365,11 +390,8 @@ class ReplicaManager(PartitionTable):
         return result
 
     def _appended(self, partition: Hosted, log: Log, size: int) -> None:
-        if partition.flush_messages != NEVER_FLUSH and partition.flushed_end(log) < log.end_offset:
-            self.storage.flush(log)
-        elif log.local.is_closed_part_unflushed:
-            # A segment was rolled: it is flushed in the background.
-            self.storage.flush(log, log.active.base_offset)
+        if partition.flush_messages != NEVER_FLUSH or log.local.is_closed_part_unflushed:
+            self.storage.flush_if_due(partition)
         if partition.followers:
             # Followers see the records now, consumers when the high watermark has passed them.
             self.purgatory.arrived(partition, size)
@@ -395,8 +417,17 @@ class ReplicaManager(PartitionTable):
     def _flushed(self, log: Log) -> None:
         partition = self.partitions.get((log.topic, log.partition))
         if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
-            partition.advance(self.now_ns())
-            self.purgatory.changed(partition)
+            if partition.is_leader:
+                partition.advance(self.now_ns())
+                self.purgatory.changed(partition)
+            else:
+                self.fetchers.flushed(partition)
+
+    def sent_to_follower(self, partition: Hosted, size: int) -> None:
+        """Called for what a follower is sent, which counts for the leader's quota if it is throttled."""
+        quota = self.leader_quota
+        if quota.is_set and quota.is_throttled(partition.topic, partition.index):
+            quota.record(size)
 
     # Deleting records
 
@@ -442,6 +473,7 @@ class ReplicaManager(PartitionTable):
 
     def _take_offline(self, partition: Hosted) -> None:
         partition.is_offline = True
+        self.fetchers.unfollow(partition)
         partition.lose_log()
         self._changed(partition)
 
@@ -455,3 +487,11 @@ class ReplicaManager(PartitionTable):
             if partition is not None and name not in self.storage.manager.logs:
                 calls.append(partial(self._withdraw, partition))
         call_each([*calls, *(partial(listener, log_dir, directory_id) for listener in self.on_dir_failed)])
+
+
+def _selector(name: str | None) -> str | None:
+    if name is not None and name not in KNOWN_SELECTORS:
+        raise ConfigError(
+            f"replica.selector.class={name} is not known; known are {', '.join(KNOWN_SELECTORS)}"
+        )
+    return name

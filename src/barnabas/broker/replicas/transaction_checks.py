@@ -14,7 +14,7 @@ from barnabas.runtime.loop.promise import Promise
 from barnabas.storage.log.names import TopicPartition
 
 # The result for each partition; NONE: it is part of the transaction.
-Verdicts = dict[TopicPartition, ErrorCode]
+PartitionErrors = dict[TopicPartition, ErrorCode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class TransactionalWrite:
 class TransactionVerifier(Protocol):
     """Verifies writes with the coordinators."""
 
-    def verify(self, write: TransactionalWrite) -> Promise[Verdicts]: ...
+    def verify(self, write: TransactionalWrite) -> Promise[PartitionErrors]: ...
 
 
 class NoCoordinator:
     """A broker without coordinators: clients retry."""
 
-    def verify(self, write: TransactionalWrite) -> Promise[Verdicts]:
+    def verify(self, write: TransactionalWrite) -> Promise[PartitionErrors]:
         return Promise.of(dict.fromkeys(write.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))

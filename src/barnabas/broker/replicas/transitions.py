@@ -46,16 +46,16 @@ def transition_to(image: Image, topic_id: Uuid, index: int, broker_id: int) -> T
     if topic is None or state is None:
         return None
     if broker_id not in state.replicas:
-        become = Become.GONE
+        become = Become.REMOVED
     else:
         become = Become.LEADER if state.leader == broker_id else Become.FOLLOWER
     return Transition(become, topic.name, topic_id, index, state)
 
 
 def transitions_of_image(image: Image, broker_id: int) -> Iterator[Transition]:
-    """Returns the transitions of all partitions with a replica on this broker."""
-    for topic in image.topics.values():
-        for index, state in topic.partitions.items():
+    """Returns the transitions of all partitions with a replica on this broker, in the same order always."""
+    for _, topic in sorted(image.topics.items()):
+        for index, state in sorted(topic.partitions.items()):
             if broker_id in state.replicas:
                 transition = transition_to(image, topic.id, index, broker_id)
                 assert transition is not None, "it is in the image"
@@ -66,7 +66,7 @@ def transitions_of(delta: Delta, broker_id: int) -> Iterator[Transition]:
     """Removals come first: a new topic may have the name of a deleted one."""
     for topic in delta.removed_topics:
         for index in topic.partitions:
-            yield Transition(Become.GONE, topic.name, topic.id, index, None)
+            yield Transition(Become.REMOVED, topic.name, topic.id, index, None)
     for topic_id, index in sorted(delta.partitions):
         transition = transition_to(delta.image, topic_id, index, broker_id)
         if transition is not None:
@@ -182,7 +182,7 @@ class ReplicaTransitions:
         """Retries with the current image; a removal stays a removal."""
         for key, failed in list(self._failed.items()):
             current = transition_to(self._image(), *key, self._broker_id)
-            if current is None and failed.become is not Become.GONE:
+            if current is None and failed.become is not Become.REMOVED:
                 del self._failed[key]  # its deletion is a transition of its own
             elif self._failed.get(key) is failed:
                 yield current or failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -23,6 +23,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from barnabas.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.protocol.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -58,6 +59,9 @@ class FakeStore:
         self.most_records = 10_000
         self._clock = clock
         self.driver: ControllerDriver | None = None
+        self.upgrades: list[tuple[int, int]] = []
+        # Called when the driver is active, like the node that is the store's other listener.
+        self.on_won: Callable[[], None] = lambda: None
 
     def append(self, epoch: int, records: Sequence[Message], *, level: int, atomic: bool) -> int:
         if self.refusal is not None:
@@ -67,6 +71,10 @@ class FakeStore:
         for start in range(0, len(records), self.most_records):
             self._add(epoch, records[start : start + self.most_records])
         return self.end_offset - 1
+
+    def upgrade_kraft_version(self, epoch: int, kraft_version: int) -> None:
+        self.upgrades.append((epoch, kraft_version))
+        self._add(epoch, (), count=2)
 
     def _add(self, epoch: int, records: Sequence[Message], count: int | None = None) -> None:
         self.end_offset += len(records) if count is None else count
@@ -87,6 +95,7 @@ class FakeStore:
         self._add(epoch, (), count=1)
         self.commit()
         self.driver.won(epoch)
+        self.on_won()
 
     def lose(self, *, forget: bool = False) -> None:
         """`forget`: another leader has overwritten the uncommitted records."""
@@ -106,7 +115,6 @@ class Rig:
         self.clock = HandClock()
         self.timers = Timers()
         self.store = FakeStore(self.clock)
-        self.events: list[str] = []
         self.faults: list[BaseException] = []
         options = ControllerOptions(
             node_id=NODE_ID,
@@ -124,14 +132,12 @@ class Rig:
             clock=self.clock,
             timers=self.timers,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
-            on_active=self._activate,
-            on_inactive=lambda: self.events.append("inactive"),
             on_fault=self.faults.append,
         )
         self.store.driver = self.driver
+        self.store.on_won = self._activate
 
     def _activate(self) -> None:
-        self.events.append("active")
         self.driver.append(
             lambda: self.driver.controller.activate(
                 self._first, self.clock.monotonic_ns(), in_transaction=self.driver.in_transaction
@@ -221,7 +227,7 @@ def test_lost_leadership_reverts_uncommitted_records() -> None:
     assert code_of(responses) is ErrorCode.NOT_CONTROLLER
     assert code_of(waiting) is ErrorCode.NOT_CONTROLLER
     assert rig.image is committed
-    assert rig.events[-1] == "inactive"
+    assert rig.driver.active_epoch is None
     assert code_of(rig.send(creation("u"))) is ErrorCode.NOT_CONTROLLER
 
     rig.store.win(3)
@@ -356,7 +362,7 @@ def test_an_inactive_controller_replays_committed_records() -> None:
     assert follower.image.topics == leader.image.topics
     assert follower.image.brokers == leader.image.brokers
     assert follower.image.offset == leader.store.end_offset - 1
-    assert follower.events == []
+    assert follower.driver.active_epoch is None
 
 
 def test_a_transaction_that_a_leader_left_open_is_aborted_by_the_next() -> None:
@@ -406,3 +412,24 @@ def test_an_exception_of_a_responses_receiver_does_not_affect_the_log(
     responses = rig.send(creation("d"))
     rig.store.lose()
     assert code_of(responses) is ErrorCode.NOT_CONTROLLER
+
+
+def test_an_upgrade_of_the_quorum_comes_before_the_record_that_its_response_waits_for() -> None:
+    # KIP-853
+    rig = Rig()
+    rig.lead_with_a_broker()
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature="kraft.version", max_version_level=1, upgrade_type=1
+    )
+    request = UpdateFeaturesRequest(feature_updates=[update], validate_only=True)
+    rig.send(request)
+    assert rig.store.upgrades == [], "only validated"
+    request.validate_only = False
+    before = rig.store.end_offset
+    responses = rig.send(request)
+    assert rig.store.upgrades == [(1, 1)]
+    assert rig.store.end_offset == before + 3, "two control records and one of the controller"
+    rig.store.commit(1)
+    assert responses == [], "the control records alone do not complete it"
+    rig.store.commit()
+    assert isinstance(responses[0], UpdateFeaturesResponse)

@@ -23,9 +23,9 @@ from barnabas.controller.decision import Context
 from barnabas.controller.machine import Controller
 from barnabas.controller.store import ControllerStore
 from barnabas.metadata.delta import InconsistentRecordError
-from barnabas.metadata.image import Image
+from barnabas.metadata.image import EMPTY_IMAGE, Image
 from barnabas.metadata.loader import MetadataBatch, MetadataLoadError
-from barnabas.metadata.replay import MetadataTransaction
+from barnabas.metadata.metadata_transaction import MetadataTransaction
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.promise import Promise
@@ -57,8 +57,6 @@ class ControllerDriver:
         clock: Clock,
         timers: TimerService,
         request_timeout_ms: int,
-        on_active: Callable[[], None],
-        on_inactive: Callable[[], None],
         on_fault: Callable[[BaseException], None],
     ) -> None:
         self.controller = controller
@@ -68,8 +66,6 @@ class ControllerDriver:
         self._clock = clock
         self._timers = timers
         self._request_timeout_ns = request_timeout_ms * NS_PER_MS
-        self._on_active = on_active
-        self._on_inactive = on_inactive
         # Called when the controller's state differs from the log: the node must stop.
         self._on_fault = on_fault
         self._is_closing = False
@@ -104,6 +100,8 @@ class ControllerDriver:
                 principal=principal,
             )
             decision = self.controller.decide(request, context)
+            if decision.kraft_version is not None and self.active_epoch is not None:
+                self._store.upgrade_kraft_version(self.active_epoch, decision.kraft_version)
             self._append(decision.records, atomic=decision.atomic)
             if decision.accepted is not None:
                 decision.accepted(self._store.end_offset - 1)
@@ -118,15 +116,15 @@ class ControllerDriver:
         self.when_committed(partial(response.set, decision.reply), response.fail, deadline_ns)
         return response
 
-    def append(self, decide: Callable[[], Sequence[Message]], *, atomic: bool) -> bool:
-        """Appends records that the controller decides on its own; returns whether there were any.
+    def append(self, decide: Callable[[], Sequence[Message]], *, atomic: bool) -> int:
+        """Appends records that the controller decides on its own; returns how many there were.
 
         Raises KafkaError if it cannot append now.
         """
         self._check_ready()
         records = decide()
         self._append(records, atomic=atomic)
-        return bool(records)
+        return len(records)
 
     def when_committed(
         self,
@@ -209,7 +207,10 @@ class ControllerDriver:
     # Notifications of the store
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        """Replays committed batches, or completes the responses that waited for them."""
+        """Replays committed batches, or completes the responses that waited for them.
+
+        A response may trigger a request that waits in turn.
+        """
         for batch in batches:
             records = self._records_of(batch)
             self._committed_offset = batch.last_offset
@@ -220,7 +221,9 @@ class ControllerDriver:
         if self.active_epoch is not None:
             self._advance_committed_image()
         if is_end:
-            self._complete_committed()
+            while self._waiting and self._waiting[0].offset <= self._committed_offset:
+                _respond(self._waiting.popleft().reply)
+            self._set_timer()
 
     def _records_of(self, batch: MetadataBatch) -> Sequence[Message]:
         """Returns the records that become effective with this batch (KIP-868)."""
@@ -245,21 +248,19 @@ class ControllerDriver:
         while self._ahead and self._ahead[0].last_offset <= self._committed.offset:
             self._ahead.popleft()
 
-    def _complete_committed(self) -> None:
-        """Completes committed responses.  A response may trigger a request that waits in turn."""
-        while self._waiting and self._waiting[0].offset <= self._committed_offset:
-            _respond(self._waiting.popleft().reply)
-        self._set_timer()
+    def loading_snapshot(self) -> None:
+        """Called on a standby that fetched a snapshot: it replays that from the beginning."""
+        self.controller.deactivate(EMPTY_IMAGE)
+        self._committed = EMPTY_IMAGE
+        self._transaction = MetadataTransaction()
 
     def won(self, epoch: int) -> None:
         """Called when this node leads: the controller has replayed all committed records and is active."""
         self.active_epoch = epoch
-        self._on_active()
 
     def lost(self, epoch: int) -> None:
         """Called when this node no longer leads: reverts to the committed image."""
         self.active_epoch = None
-        self._on_inactive()
         self._uncommitted.clear()
         self.controller.deactivate(self._committed)
         while self._ahead:
@@ -270,7 +271,6 @@ class ControllerDriver:
     def failed(self, error: BaseException) -> None:
         """Called when the store failed: no response that depends on it may be sent."""
         self.active_epoch = None
-        self._on_inactive()
         self._refuse_all(f"the metadata log failed: {error}")
 
     def refuse_requests(self) -> None:

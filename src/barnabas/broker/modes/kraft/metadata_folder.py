@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import METADATA_TOPIC_ID
 from barnabas.batch.build import build
-from barnabas.batch.control import build_quorum_batch
+from barnabas.batch.control import build_quorum_batch, read_quorum_message
 from barnabas.batch.records import Record
 from barnabas.batch.view import BatchView, batches
 from barnabas.broker.modes.kraft.committed_checkpoint import refuse_damage, write_checkpoint
 from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles, newest_snapshot_offset
 from barnabas.config import Settings
 from barnabas.metadata.bootstrap import METADATA_FOLDER
-from barnabas.raft.messages import AppendBatch, DataRecords, StoreElection
+from barnabas.raft.messages import (
+    AppendBatch,
+    AppendFetched,
+    DataRecords,
+    InstallSnapshot,
+    SnapshotInstalled,
+    StoreElection,
+    TruncateLog,
+    WriteSnapshotChunk,
+)
 from barnabas.raft.quorum_state import (
     MAX_QUORUM_STATE_BYTES,
     QUORUM_STATE_FILE,
@@ -32,8 +43,11 @@ from barnabas.raft.quorum_state import (
     encode_quorum_state,
 )
 from barnabas.raft.snapshot import SnapshotId
+from barnabas.raft.voter_history import VoterHistory
+from barnabas.raft.voters import NO_VOTERS
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk, File
+from barnabas.runtime.loop.executor import Work
 from barnabas.runtime.random import Random
 from barnabas.storage.directories.partition_metadata import read_partition_metadata, write_partition_metadata
 from barnabas.storage.log.deferred_work import FileDeletion
@@ -43,6 +57,8 @@ from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.producers.producer_append import AppendOrigin
 from barnabas.storage.refused import DamagedFile, FolderRefused
 from barnabas.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 # Read size while the log is loaded.
 READ_BYTES = 4 * 1024 * 1024
@@ -71,6 +87,8 @@ class MetadataFolder:
     def __init__(self, disk: Disk, clock: Clock, random: Random, log_dir: str, options: LogOptions) -> None:
         self.path = f"{log_dir}/{METADATA_FOLDER}"
         self.max_batch_bytes = min(options.max_message_bytes, options.segment_bytes)
+        # A worker changes the log, or is about to: nothing else may use it.
+        self.is_changing = False
         self._disk = disk
         self._clock = clock
         if disk.exists(self.path):
@@ -102,6 +120,8 @@ class MetadataFolder:
         # Unsynced files and directories, in order.  A worker removes from the left what the loop adds on the
         # right; the file handles are the worker's own.
         self._unsynced: deque[File | str] = deque()
+        # The last snapshot that was damaged when it was fetched.
+        self._damaged: SnapshotId | None = None
         self._active: Segment | None = None
         self._files: list[File] = []
         # The committed offset, and the last one that was checkpointed.
@@ -163,41 +183,87 @@ class MetadataFolder:
 
     # Effects of the Raft node
 
-    def write(self, entry: object) -> None:
+    def write(self, entry: object) -> Work | None:
         """Runs on the event loop.  Any error is reported to the executor as an OSError: the node stops."""
         try:
             match entry:
                 case StoreElection():
                     self._elections.append(entry)
                 case AppendBatch():
-                    self._append(entry)
+                    buffer = _encode(entry, self._clock)
+                    self.log.append_as_leader(buffer, entry.epoch, origin=AppendOrigin.RAFT_LEADER)
+                    self._appended()
+                case AppendFetched(batch):
+                    assert isinstance(batch.data, bytes), "a fetched batch has its bytes"
+                    self.log.append_as_follower(bytearray(batch.data), batch.epoch)
+                    self._appended()
+                case TruncateLog(end_offset):
+                    return self._change(partial(self._truncate, end_offset))
+                case WriteSnapshotChunk(snapshot, position, data):
+                    self.snapshots.write_chunk(snapshot, position, data)
+                case InstallSnapshot(snapshot):
+                    return self._change(partial(self._install, snapshot))
         except KafkaError as error:
-            cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno is not None:
-                # What to do about it depends on what failed: a full disk is no broken one.
-                raise OSError(cause.errno, cause.strerror, self.path) from error
-            raise OSError(errno.EIO, error.message, self.path) from error
+            raise _os_error(error, self.path) from error
+        return None
 
-    def _append(self, entry: AppendBatch) -> None:
-        base_offset, epoch = entry.base_offset, entry.epoch
-        if isinstance(entry.records, DataRecords):
-            now_ms = entry.records.timestamp_ms
-            records = [
-                Record(base_offset + number, now_ms, None, value)
-                for number, value in enumerate(entry.records.values)
-            ]
-            buffer = build(records, leader_epoch=epoch)
-        else:
-            now_ms = self._clock.wall_ms()
-            buffer = build_quorum_batch(
-                entry.records.messages, timestamp=now_ms, base_offset=base_offset, leader_epoch=epoch
-            )
-        self.log.append_as_leader(buffer, epoch, origin=AppendOrigin.RAFT_LEADER)
+    def _change(self, work: Work) -> Work:
+        self.is_changing = True
+
+        def change() -> object:
+            try:
+                return work()
+            finally:
+                self.is_changing = False
+
+        return change
+
+    def _appended(self) -> None:
         epochs = self.log.epochs.plan_write()
         if epochs is not None:
             self._epochs.append(epochs.run)
-            self.log.epochs.written(epochs.entries)  # if that fails, the node stops
+            self.log.epochs.written(epochs)  # if that fails, the node stops
         self._mark_unsynced()
+
+    def _truncate(self, end_offset: int) -> None:
+        """Runs on a worker, while nothing else uses the log."""
+        try:
+            self.log.truncate_to(end_offset)
+        except KafkaError as error:
+            raise _os_error(error, self.path) from error
+        self._reopen_active()
+
+    def _install(self, snapshot: SnapshotId) -> SnapshotInstalled:
+        """Runs on a worker: replaces the log by a fetched snapshot, unless that is damaged."""
+        history = VoterHistory(NO_VOTERS, kraft_version=0)
+        try:
+            for batch in self.snapshots.read_fetched(snapshot):
+                if batch.is_control:
+                    for record in batch.records():
+                        history.append(snapshot.offset - 1, read_quorum_message(record))
+        except DamagedFile as damage:
+            if snapshot != self._damaged:
+                # Once: the leader may have no other one for a long time.
+                self._damaged = snapshot
+                logger.warning("a fetched snapshot is damaged and will be fetched again: %s", damage)
+            return SnapshotInstalled(snapshot, None)
+        self.snapshots.install(snapshot)
+        try:
+            self.log.truncate_fully_to(snapshot.offset)
+        except KafkaError as error:
+            raise _os_error(error, self.path) from error
+        self._reopen_active()
+        self.snapshots.remove(self.snapshots.retire(snapshot))
+        return SnapshotInstalled(snapshot, history.voters, history.kraft_version)
+
+    def _reopen_active(self) -> None:
+        """The log's files have changed; what was appended before is synced or removed.
+
+        Removed epochs are written out here, on the worker: an append on the loop would have to wait.
+        """
+        self.log.epochs.write_out()
+        self._unsynced.clear()
+        self._active = None
 
     def _mark_unsynced(self) -> None:
         """Called after the append: a worker that takes the file from now on syncs it, too."""
@@ -271,3 +337,26 @@ class MetadataFolder:
         for file in self._files:
             file.close()
         self._files.clear()
+
+
+def _os_error(error: KafkaError, path: str) -> OSError:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno is not None:
+        # What to do about it depends on what failed: a full disk is no broken one.
+        return OSError(cause.errno, cause.strerror, path)
+    return OSError(errno.EIO, error.message, path)
+
+
+def _encode(entry: AppendBatch, clock: Clock) -> bytearray:
+    """Returns the batch of an append, as the log takes it."""
+    base_offset, epoch = entry.base_offset, entry.epoch
+    if isinstance(entry.records, DataRecords):
+        timestamp_ms = entry.records.timestamp_ms
+        records = [
+            Record(base_offset + number, timestamp_ms, None, value)
+            for number, value in enumerate(entry.records.values)
+        ]
+        return build(records, leader_epoch=epoch)
+    return build_quorum_batch(
+        entry.records.messages, timestamp=clock.wall_ms(), base_offset=base_offset, leader_epoch=epoch
+    )

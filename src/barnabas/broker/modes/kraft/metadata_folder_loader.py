@@ -13,10 +13,11 @@ from barnabas.metadata.bootstrap import BOOTSTRAP_FILE
 from barnabas.metadata.loader import MetadataBatch
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.record_frame import read_metadata_record
-from barnabas.protocol.records.control import KRaftVersionRecord, VotersRecord
 from barnabas.protocol.schema import Message
-from barnabas.raft.node import VOTERS_NOT_IN_LOG, LoadedQuorum
+from barnabas.raft.log import RaftLog
+from barnabas.raft.quorum import LoadedQuorum
 from barnabas.raft.snapshot import FIRST_SNAPSHOT
+from barnabas.raft.voter_history import VoterHistory
 from barnabas.raft.voters import Voters
 from barnabas.runtime.disk.disk import Disk
 from barnabas.storage.refused import DamagedFile, StorageRefused
@@ -36,28 +37,23 @@ def load_folder(folder: MetadataFolder, static_voters: Voters) -> LoadedFolder:
 
     Raises StorageRefused, with advice, if the directory is inconsistent.
     """
-    voters, voters_offset, kraft_version = static_voters, VOTERS_NOT_IN_LOG, 0
+    history = VoterHistory(static_voters, kraft_version=0)
     has_records = False
     for batch, last_offset in _all_batches(folder):
         if not batch.is_control:
             has_records = True
             continue
         for record in batch.records():
-            match read_quorum_message(record):
-                case KRaftVersionRecord() as version:
-                    kraft_version = version.kraft_version
-                case VotersRecord() as voters_record:
-                    voters = Voters.of_record(voters_record)
-                    # The voters that a directory was formatted with are in the snapshot at offset 0.
-                    voters_offset = last_offset
-    quorum = LoadedQuorum(
-        election=folder.election(),
-        voters=voters,
-        kraft_version=kraft_version,
-        voters_offset=voters_offset,
-        log_end_offset=folder.log.end_offset,
-        log_epoch=folder.last_epoch(),
+            # The voters that a directory was formatted with are in the snapshot at offset 0.
+            history.append(last_offset, read_quorum_message(record))
+    latest = folder.snapshots.latest
+    log = RaftLog(
+        start_offset=folder.log.log_start_offset,
+        end_offset=folder.log.end_offset,
+        epochs=folder.log.epochs.entries,
+        snapshot=latest,
     )
+    quorum = LoadedQuorum(folder.election(), history, log)
     return LoadedFolder(quorum, has_records)
 
 

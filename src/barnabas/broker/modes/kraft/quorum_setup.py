@@ -6,16 +6,37 @@ from collections.abc import Sequence
 
 from barnabas.base.ids import Uuid
 from barnabas.base.java_order import hash_map_order
+from barnabas.base.units import NS_PER_MS
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.listeners import Endpoint
 from barnabas.config.node.node import Node
 from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
-from barnabas.raft.voters import DYNAMIC_QUORUM, Voter, VoterEndpoint, Voters
+from barnabas.raft.options import QuorumOptions
+from barnabas.raft.voter_history import VoterHistory
+from barnabas.raft.voters import Voter, VoterEndpoint, Voters
+from barnabas.runtime.network.network import Address
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 LOCALHOST = "localhost"
+# Bootstrap servers are numbered downwards from here.
+FIRST_BOOTSTRAP_ID = -2
 # Apache Kafka's controller creates the map of its features with one bucket; with six features it has eight.
 _FEATURE_BUCKETS = 1
+
+
+def quorum_options(node: Node) -> QuorumOptions:
+    """Returns the timeouts of the quorum, and where to find it."""
+    settings = node.settings
+    return QuorumOptions(
+        election_timeout_ns=settings["controller.quorum.election.timeout.ms"] * NS_PER_MS,
+        fetch_timeout_ns=settings["controller.quorum.fetch.timeout.ms"] * NS_PER_MS,
+        election_backoff_max_ns=settings["controller.quorum.election.backoff.max.ms"] * NS_PER_MS,
+        request_timeout_ns=settings["controller.quorum.request.timeout.ms"] * NS_PER_MS,
+        retry_backoff_ns=settings["controller.quorum.retry.backoff.ms"] * NS_PER_MS,
+        bootstrap_ids=tuple(bootstrap_addresses(node)),
+        # Only controllers vote.
+        auto_join=node.is_controller and settings["controller.quorum.auto.join.enable"],
+    )
 
 
 def static_voters(node: Node) -> Voters:
@@ -27,35 +48,36 @@ def static_voters(node: Node) -> Voters:
     )
 
 
-def check_voters(voters: Voters, node: Node, directory_id: Uuid) -> None:
-    """Raises unless this node is the only voter: larger quorums are not implemented."""
-    if voters.is_only(node.node_id, directory_id):
-        return
-    if not len(voters):
+def bootstrap_addresses(node: Node) -> dict[int, Address]:
+    """Returns the servers of `controller.quorum.bootstrap.servers` under ids that no node has."""
+    return {
+        FIRST_BOOTSTRAP_ID - index: Address(server.host, server.port)
+        for index, server in enumerate(node.bootstrap_servers)
+    }
+
+
+def check_voters(history: VoterHistory, node: Node, directory_id: Uuid) -> None:
+    """Raises if this node cannot find its quorum, or is a voter with another directory."""
+    voters = history.voters
+    if not len(voters) and not node.bootstrap_servers:
         raise ConfigError(
-            "there are no voters: this node was formatted to join a quorum, and quorums of more than one"
-            " controller are not supported yet; format it with --standalone"
+            "there are no voters, and no controller.quorum.bootstrap.servers to find them at; set it, or"
+            " format this node with --standalone"
         )
-    if node.node_id in voters.ids and len(voters) == 1:
+    voter = voters.get(node.node_id)
+    is_alone = voter is not None and len(voters) == 1
+    if is_alone and not voters.has(node.node_id, directory_id):
         raise ConfigError(
             f"voter {node.node_id} has another directory id than {directory_id}; start it with that"
             " log directory"
         )
-    raise ConfigError(
-        f"the quorum has the voters {', '.join(map(str, voters.ids))}, and quorums of more than one"
-        f" controller are not supported yet; make node {node.node_id} the only voter"
-    )
 
 
-def own_voter(
-    voters: Voters, kraft_version: int, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]
-) -> Voter:
-    """Returns this node as a voter.  Static voters stay as configured."""
+def own_voter(voters: Voters, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> Voter:
+    """Returns how this node describes itself to the others; without addresses it stays as configured."""
     configured = voters.get(node_id)
-    assert configured is not None, "check_voters has checked that this node is a voter"
-    has_addresses = all(endpoint.host and endpoint.port for endpoint in endpoints)
-    if kraft_version < DYNAMIC_QUORUM or not endpoints or not has_addresses:
-        return configured
+    if configured is not None and not all(endpoint.host and endpoint.port for endpoint in endpoints):
+        return Voter(node_id, directory_id, configured.endpoints)
     voter_endpoints = tuple(
         VoterEndpoint(endpoint.listener_name, endpoint.host or "", endpoint.port) for endpoint in endpoints
     )

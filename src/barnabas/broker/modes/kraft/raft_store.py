@@ -12,23 +12,46 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from barnabas.base.effects import Requested
+from barnabas.base.effects import Received, Requested
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder
 from barnabas.broker.modes.kraft.metadata_folder_loader import batches_up_to, snapshot_batches
+from barnabas.broker.modes.kraft.quorum.channel import QuorumChannel
+from barnabas.broker.modes.kraft.quorum.peer_checks import ReplicaDirectories
 from barnabas.controller.decision import MAX_RECORDS_PER_BATCH, too_large
 from barnabas.controller.store import StoreListener
 from barnabas.metadata.loader import MetadataBatch, MetadataLoadError
 from barnabas.metadata.snapshot import record_version
 from barnabas.protocol.record_frame import write_metadata_record
 from barnabas.protocol.schema import Message
-from barnabas.raft.messages import Append, Committed, DataRecords, LeaderChanged, Resign, Start
+from barnabas.raft.messages import (
+    Append,
+    DataRecords,
+    HighWatermark,
+    LeaderChanged,
+    Resign,
+    Shutdown,
+    SnapshotTaken,
+    Start,
+    UpgradeKraftVersion,
+)
 from barnabas.raft.node import RaftNode
+from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.rpc import (
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotResponse,
+    InboundResponse,
+    OutboundRequest,
+)
+from barnabas.raft.snapshot import MAX_BATCH_BYTES, SnapshotId
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.loop.executor import Executor, GroupCommit, WorkerPool
+from barnabas.runtime.loop.executor import Executor, WorkerPool
+from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.refused import StorageRefused
 
@@ -63,7 +86,13 @@ class RaftStore:
         workers: WorkerPool,
     ) -> None:
         self.quorum = quorum
-        # Notified in this order.
+        # To the other nodes; None in a quorum of one without observers.
+        self.channel: QuorumChannel | None = None
+        # Called when this node knows another leader, or a leader at last.
+        self.on_leader_change: Callable[[], None] = _nothing
+        # Called with every other leader and epoch, also with an epoch that has no leader yet.
+        self.on_leader_report: Callable[[int, int], None] = _no_report
+        # Notified of commits in this order.
         self.listeners: list[StoreListener] = []
         self._folder = folder
         self._clock = clock
@@ -75,12 +104,13 @@ class RaftStore:
         self._appended: deque[_Appended] = deque()
         self._uncommitted_bytes = 0
         self._is_closed = False
+        self._directories = ReplicaDirectories()
         self._executor = Executor(
             quorum,
             clock=clock,
             timers=timers,
             store=folder,
-            commit=GroupCommit(workers),
+            workers=workers,
             exits=self,
             on_failure=self.fail,
         )
@@ -93,6 +123,14 @@ class RaftStore:
         """Resigns the leadership of this epoch; `lost` follows."""
         self._executor.step(Requested(None, Resign(epoch)))
 
+    def shut_down(self) -> None:
+        """The node is about to stop: a leader resigns."""
+        self._executor.step(Requested(None, Shutdown()))
+
+    def snapshot_taken(self, snapshot: SnapshotId) -> None:
+        """This node has written a snapshot, or deleted records that one contains."""
+        self._executor.step(Requested(None, SnapshotTaken(snapshot, self._folder.log.log_start_offset)))
+
     @property
     def failure(self) -> BaseException | None:
         return self._executor.failure
@@ -101,6 +139,35 @@ class RaftStore:
         """Refuses appends and sends no more notifications."""
         self._is_closed = True
         self._executor.close()
+        if self.channel is not None:
+            self.channel.close()
+
+    def when_idle(self, action: Callable[[], None]) -> None:
+        """Call this when no worker uses the files; meant for a closed store."""
+        self._executor.when_idle(action)
+
+    # Other nodes
+
+    def request(self, message: object) -> Promise[object]:
+        """A request of another node, or of an administrator; completed by the Raft node."""
+        response: Promise[object] = Promise()
+        if self._is_closed:
+            response.fail(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node is stopping"))
+        elif isinstance(message, FetchRequest) and self._directories.is_duplicate(
+            self.quorum, message.replica, self._clock.monotonic_ns()
+        ):
+            response.fail(
+                KafkaError(
+                    ErrorCode.DUPLICATE_VOTER, f"another node with the id {message.replica.id} fetches"
+                )
+            )
+        else:
+            self._executor.step(Requested(response, message))
+        return response
+
+    def received(self, peer_id: int, response: InboundResponse) -> None:
+        """The response of another node to a request of this one, or that there was none."""
+        self._executor.step(Received(peer_id, response))
 
     # Calls of the controller
 
@@ -110,8 +177,7 @@ class RaftStore:
 
     def append(self, epoch: int, records: Sequence[Message], *, level: int, atomic: bool) -> int:
         """See `controller.store.ControllerStore`."""
-        if self._is_closed or self.quorum.leader_epoch != epoch:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"this node does not lead in epoch {epoch}")
+        self._check_leads(epoch)
         if self._uncommitted_bytes >= MAX_UNCOMMITTED_BYTES:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -119,32 +185,72 @@ class RaftStore:
                 " again later",
             )
         values = [write_metadata_record(record, record_version(record, level)) for record in records]
-        runs = _batch_ranges(values, self._folder.max_batch_bytes)
-        if atomic and len(runs) > 1:
+        ranges = _batch_ranges(values, self._folder.max_batch_bytes)
+        if atomic and len(ranges) > 1:
             raise too_large()
-        for run in runs:
-            self._append_batch(epoch, records[run.start : run.stop], tuple(values[run.start : run.stop]))
+        for batch_range in ranges:
+            # The step of an earlier batch may have ended the leadership: its quorum was lost in the meantime.
+            self._check_leads(epoch)
+            base_offset, now_ms = self.quorum.end_offset, self._clock.wall_ms()
+            batch_values = tuple(values[batch_range.start : batch_range.stop])
+            self._executor.step(Requested(None, Append(epoch, DataRecords(batch_values, now_ms))))
+            if self._executor.failure is not None:
+                reason = f"the metadata log failed: {self._executor.failure}"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+            batch_records = records[batch_range.start : batch_range.stop]
+            size = sum(map(len, batch_values))
+            last_offset = base_offset + len(batch_records) - 1
+            batch = MetadataBatch(last_offset, epoch, now_ms, batch_records, size)
+            self._appended.append(_Appended(base_offset, batch))
+            self._uncommitted_bytes += size
         return self.end_offset - 1
 
-    def _append_batch(self, epoch: int, records: Sequence[Message], values: tuple[bytes, ...]) -> None:
-        base_offset, now_ms = self.quorum.end_offset, self._clock.wall_ms()
-        self._executor.step(Requested(None, Append(epoch, DataRecords(values, now_ms))))
-        if self._executor.failure is not None:
-            reason = f"the metadata log failed: {self._executor.failure}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-        size = sum(map(len, values))
-        batch = MetadataBatch(base_offset + len(records) - 1, epoch, now_ms, records, size)
-        self._appended.append(_Appended(base_offset, batch))
-        self._uncommitted_bytes += size
+    def _check_leads(self, epoch: int) -> None:
+        if self._is_closed or self.quorum.leader_epoch != epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"this node does not lead in epoch {epoch}")
+
+    def upgrade_kraft_version(self, epoch: int, kraft_version: int) -> None:
+        """See `controller.store.ControllerStore`."""
+        self._executor.step(Requested(None, UpgradeKraftVersion(epoch, kraft_version)))
 
     # Effects of the Raft node
 
     def send(self, to: int, message: object) -> None:
-        """A quorum of one has no other nodes."""
+        if self.channel is not None and isinstance(message, OutboundRequest):
+            self.channel.send(self.quorum, to, message)
 
     def reply(self, to: Hashable, message: object) -> None:
-        """Called when the node refuses an append.  Leadership was checked in the same step: a bug."""
-        self.fail(RuntimeError(f"an append of the leader was refused: {message}"))
+        if isinstance(to, Promise):
+            to.set(self._with_content(message))
+        else:
+            # An append was refused, whose leadership was checked in the same step: a bug.
+            self.fail(RuntimeError(f"an append of the leader was refused: {message}"))
+
+    def _with_content(self, response: object) -> object:
+        """Adds what only the files have: records, and bytes of a snapshot."""
+        match response:
+            case FetchResponse(read_from=int(offset)):
+                return self._with_records(response, offset)
+            case FetchSnapshotResponse(error=ErrorCode.NONE, snapshot=SnapshotId() as snapshot):
+                chunk = self._folder.snapshots.read_chunk(snapshot, response.position, MAX_BATCH_BYTES)
+                if chunk is None:
+                    return replace(response, error=ErrorCode.SNAPSHOT_NOT_FOUND, snapshot=None)
+                data, size = chunk
+                if response.position >= size:
+                    return replace(response, error=ErrorCode.POSITION_OUT_OF_RANGE, snapshot=None)
+                return replace(response, size=size, data=data)
+        return response
+
+    def _with_records(self, response: FetchResponse, offset: int) -> FetchResponse:
+        """The log may have changed since the decision, which waited for the disk."""
+        raft, log = self.quorum, self._folder.log
+        if raft.leader_epoch != response.leader.epoch:
+            return FetchResponse(raft.quorum.leader, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if offset < log.log_start_offset:
+            # Deleted after a snapshot: the follower's next fetch gets that.
+            return response
+        result = log.read(offset, MAX_BATCH_BYTES, upper_bound=raft.end_offset)
+        return replace(response, records=result.slice)
 
     def apply(self, effect: object) -> None:
         """Called with a change of leader or high watermark."""
@@ -152,7 +258,7 @@ class RaftStore:
             match effect:
                 case LeaderChanged(epoch, leader_id):
                     self._leader_changed(epoch, leader_id)
-                case Committed(high_watermark):
+                case HighWatermark(high_watermark):
                     self._commit(high_watermark)
         except Exception as error:
             # A committed record cannot be read or applied: continuing would spread the damage.
@@ -164,6 +270,9 @@ class RaftStore:
             self.fail(error)
 
     def _leader_changed(self, epoch: int, leader_id: int) -> None:
+        self.on_leader_report(epoch, leader_id)
+        if leader_id != NOBODY:
+            self.on_leader_change()
         self._elected_epoch = epoch if leader_id == self.quorum.me.id else None
         lost, self._reported_epoch = self._reported_epoch, None
         if lost is not None:
@@ -175,34 +284,39 @@ class RaftStore:
                 listener.lost(lost)
 
     def _commit(self, high_watermark: int) -> None:
+        """Reports committed batches; then leadership, if this node has been elected."""
+        for chunk, is_end in self._committed_chunks(high_watermark):
+            for listener in self.listeners:
+                if not self._is_closed:
+                    listener.committed(chunk, is_end=is_end)
+        if self._elected_epoch is not None and not self._is_closed:
+            epoch, self._elected_epoch = self._elected_epoch, None
+            self._reported_epoch = epoch
+            logger.info("node %d leads the metadata quorum in epoch %d", self.quorum.me.id, epoch)
+            # The controller is active before the node acts on it.
+            for listener in reversed(self.listeners):
+                listener.won(epoch)
+
+    def _committed_chunks(self, high_watermark: int) -> Iterator[tuple[list[MetadataBatch], bool]]:
+        """Yields unreported batches in chunks, and whether a chunk is the last one; it may be empty."""
         chunk: list[MetadataBatch] = []
         size = 0
         for batch in self._committed_batches(high_watermark):
             if size >= REPORT_CHUNK_BYTES:
-                self._report_chunk(chunk, is_end=False)
+                yield chunk, False
                 chunk, size = [], 0
             chunk.append(batch)
             size += batch.size
             self._next_offset = batch.last_offset + 1
-        self._report_chunk(chunk, is_end=True)
-        if self._elected_epoch is not None and not self._is_closed:
-            self._report_leadership(self._elected_epoch)
-
-    def _report_leadership(self, epoch: int) -> None:
-        self._reported_epoch, self._elected_epoch = epoch, None
-        logger.info("node %d leads the metadata quorum in epoch %d", self.quorum.me.id, epoch)
-        for listener in self.listeners:
-            listener.won(epoch)
-
-    # Reporting
-
-    def _report_chunk(self, chunk: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        for listener in self.listeners:
-            if not self._is_closed:
-                listener.committed(chunk, is_end=is_end)
+        yield chunk, True
 
     def _committed_batches(self, high_watermark: int) -> Iterator[MetadataBatch]:
         """Yields unreported batches, from memory if this leader appended them, else from the files."""
+        if self._next_offset is not None and self._next_offset < self._folder.log.log_start_offset:
+            # A snapshot was fetched and has replaced the log.
+            for listener in self.listeners:
+                listener.loading_snapshot()
+            self._next_offset = None
         if self._next_offset is None:
             yield from snapshot_batches(self._folder)
             latest = self._folder.snapshots.latest
@@ -226,6 +340,14 @@ class RaftStore:
             # Pending controller requests fail before the node is notified that it must stop.
             for listener in reversed(self.listeners):
                 listener.failed(error)
+
+
+def _no_report(epoch: int, leader_id: int) -> None:
+    """Nobody keeps a timeline."""
+
+
+def _nothing() -> None:
+    """Without other nodes there is nobody to notify."""
 
 
 def _batch_ranges(values: Sequence[bytes], max_bytes: int) -> list[range]:

@@ -63,6 +63,50 @@ class SnapshotFiles:
             self.ids.append(snapshot)
             self.ids.sort()
 
+    def discard(self, snapshot: SnapshotId) -> None:
+        """Remove one that was written but is not listed."""
+        self._disk.remove(self.path(snapshot))
+
+    # Snapshots of another node
+
+    def write_chunk(self, snapshot: SnapshotId, position: int, data: bytes) -> None:
+        """Write bytes of a snapshot that is being fetched; position 0 begins it again."""
+        path = f"{self._folder}/{snapshot.partial_name}"
+        if position == 0:
+            self._disk.remove(path)
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(position)
+            file.append([data])
+        finally:
+            file.close()
+
+    def read_fetched(self, snapshot: SnapshotId) -> Iterator[BatchView]:
+        """Like `read`, before it is installed."""
+        return read_snapshot(self._disk, f"{self._folder}/{snapshot.partial_name}")
+
+    def install(self, snapshot: SnapshotId) -> None:
+        """Runs on a worker: gives a complete snapshot its name."""
+        partial = f"{self._folder}/{snapshot.partial_name}"
+        file = self._disk.open(partial)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(partial, self.path(snapshot))
+        self._disk.sync_folder(self._folder)
+        self.written(snapshot)
+
+    def read_chunk(self, snapshot: SnapshotId, position: int, size: int) -> tuple[bytes, int] | None:
+        """Bytes of a snapshot and its whole size; None if there is no such snapshot."""
+        if snapshot not in self.ids:
+            return None
+        file = self._disk.open(self.path(snapshot), writable=False)
+        try:
+            return bytes(file.read_at(position, min(size, max(0, file.size - position)))), file.size
+        finally:
+            file.close()
+
     def read(self, snapshot: SnapshotId) -> Iterator[BatchView]:
         """Yields its validated batches; raises DamagedFile if one is corrupt or the end is missing."""
         return read_snapshot(self._disk, self.path(snapshot))

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 # How often old snapshots are deleted, as in Apache Kafka.
 CLEAN_INTERVAL_MS = 60_000
+# How often to look whether a worker still changes the log.
+RETRY_INTERVAL_MS = 100
 
 
 class SnapshotGenerator:
@@ -39,12 +41,15 @@ class SnapshotGenerator:
         clock: Clock,
         timers: TimerService,
         workers: WorkerPool,
+        on_snapshot: Callable[[SnapshotId], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._folder = folder
         self._clock = clock
         self._timers = timers
         self._workers = workers
+        # Called when the log may start later, or a snapshot can be fetched.
+        self._on_snapshot = on_snapshot
         self._on_failure = on_failure
         self._max_bytes: int = settings["metadata.log.max.record.bytes.between.snapshots"]
         self._max_interval_ns = settings["metadata.log.max.snapshot.interval.ms"] * NS_PER_MS
@@ -73,10 +78,13 @@ class SnapshotGenerator:
         if is_due and not self._is_writing and not self._is_closed:
             self._bytes = 0
             self._since_ns = self._clock.monotonic_ns()
-            self._write(image, voters, kraft_version)
+            snapshot = SnapshotId(image.offset + 1, image.epoch)
+            latest = self._folder.snapshots.latest
+            # The image may be that of a snapshot which was just installed.
+            if latest is None or snapshot > latest:
+                self._write(snapshot, image, voters, kraft_version)
 
-    def _write(self, image: Image, voters: Voters, kraft_version: int) -> None:
-        snapshot = SnapshotId(image.offset + 1, image.epoch)
+    def _write(self, snapshot: SnapshotId, image: Image, voters: Voters, kraft_version: int) -> None:
         self._is_writing = True
         batches = snapshot_batches(
             _values(image),
@@ -90,14 +98,25 @@ class SnapshotGenerator:
         self._workers.submit(work, partial(self._written, snapshot))
 
     def _written(self, snapshot: SnapshotId, _: object, error: BaseException | None) -> None:
-        self._is_writing = False
         if self._is_closed:
             return
         if error is not None:
             self._on_failure(error)
             return
+        if self._folder.is_changing:
+            # A worker may be listing the snapshots: see what it leaves.
+            deadline_ns = self._clock.monotonic_ns() + RETRY_INTERVAL_MS * NS_PER_MS
+            self._timers.set((self, "written"), deadline_ns, partial(self._written, snapshot, None, None))
+            return
+        self._is_writing = False
+        latest = self._folder.snapshots.latest
+        if latest is not None and latest > snapshot:
+            # One of the leader was installed meanwhile; the log before it is gone.
+            self._folder.snapshots.discard(snapshot)
+            return
         logger.info("wrote metadata snapshot %s", snapshot.file_name)
         self._folder.snapshots.written(snapshot)
+        self._on_snapshot(snapshot)
 
     # Deletion
 
@@ -108,6 +127,8 @@ class SnapshotGenerator:
     def _clean(self) -> None:
         """Deletes old snapshots, oldest first, and with each the log before the next one."""
         self._schedule_cleaning()
+        if self._folder.is_changing:
+            return
         snapshots = self._folder.snapshots
         sizes = {snapshot: snapshots.size(snapshot) for snapshot in snapshots.ids}
         for snapshot, following in pairwise(list(snapshots.ids)):
@@ -117,6 +138,7 @@ class SnapshotGenerator:
                 return
             del sizes[snapshot]
             deletions, retired = self._folder.delete_before(following)
+            self._on_snapshot(snapshots.ids[-1])
             self._remove_later(
                 [deletion.run for deletion in deletions] + [partial(snapshots.remove, retired)]
             )
@@ -139,7 +161,7 @@ class SnapshotGenerator:
     def close(self) -> None:
         """Files that are marked as deleted are removed at the next start."""
         self._is_closed = True
-        for key in ("clean", *range(1, self._deletions + 1)):
+        for key in ("clean", "written", *range(1, self._deletions + 1)):
             self._timers.cancel((self, key))
 
 

@@ -1,0 +1,1 @@
+"""Requests of coordinators, and of partition leaders to coordinators, on other brokers."""

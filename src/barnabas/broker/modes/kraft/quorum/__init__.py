@@ -1,0 +1,1 @@
+"""The metadata quorum between nodes: its messages on the wire, and the connections that carry them."""

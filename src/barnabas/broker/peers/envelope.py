@@ -1,0 +1,54 @@
+"""The envelope in which a broker forwards a client's request to the controller (KIP-590)."""
+
+from __future__ import annotations
+
+import struct
+
+from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.protocol.apis import api
+from barnabas.protocol.frame import SIZE_BYTES, read_response, write_request
+from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from barnabas.protocol.primitives import ProtocolError
+from barnabas.protocol.records.principal import DefaultPrincipalData
+from barnabas.protocol.schema import Message
+
+CLIENT_ID = "barnabas"
+PRINCIPAL_VERSION = 0
+# The client's own address serves the controller's logs only.
+LOCALHOST = bytes((127, 0, 0, 1))
+_VERSION = struct.Struct(">h")
+# A response in an envelope answers the one request in it.
+_CORRELATION_ID = 0
+
+
+def wrap_request(message: Message, version: int, principal: str) -> EnvelopeRequest:
+    """The envelope of a request."""
+    kind, _, name = principal.partition(":")
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    return EnvelopeRequest(
+        request_data=write_request(message, version, _CORRELATION_ID, CLIENT_ID)[SIZE_BYTES:],
+        request_principal=_VERSION.pack(PRINCIPAL_VERSION) + data.encode(PRINCIPAL_VERSION),
+        client_host_address=LOCALHOST,
+    )
+
+
+def read_principal(content: bytes | None) -> str:
+    """The principal in an envelope; raises PRINCIPAL_DESERIALIZATION_FAILURE."""
+    try:
+        (version,) = _VERSION.unpack_from(content or b"")
+        if version != PRINCIPAL_VERSION:
+            raise ProtocolError(f"principals of version {version} are not known")
+        data = DefaultPrincipalData.decode((content or b"")[_VERSION.size :], version)
+    except (struct.error, ProtocolError) as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
+    return f"{data.type}:{data.name}"
+
+
+def open_response(envelope: EnvelopeResponse, request: Message, version: int) -> Message:
+    """The response in an envelope; raises KafkaError if the controller refused the envelope."""
+    if envelope.error_code or envelope.response_data is None:
+        raise KafkaError(ErrorCode(envelope.error_code))
+    key = request.schema.key
+    assert key is not None, "a request has a key"
+    _, response = read_response(envelope.response_data, api(key), version)
+    return response
