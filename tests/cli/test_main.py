@@ -89,8 +89,8 @@ def test_the_help_of_a_command_imports_no_client_and_no_server() -> None:
     assert done.returncode == 0, done.stderr
     assert "barnabas.cli.topics.command" in imported
     heavy = {"asyncio", "ssl", "cramjam", "pyarrow", "pyspark", "barnabas.runtime.network.tcp"}
-    rooms = ("barnabas.client", "barnabas.broker", "barnabas.storage", "barnabas.batch", "barnabas.spark")
-    assert [name for name in imported if name in heavy or name.startswith(rooms)] == []
+    packages = ("barnabas.client", "barnabas.broker", "barnabas.storage", "barnabas.batch", "barnabas.spark")
+    assert [name for name in imported if name in heavy or name.startswith(packages)] == []
 
 
 @pytest.mark.parametrize("name", ["dump-log", "server-start", "topics", "console-producer"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.client import Admin
 from barnabas.client import errors as client_errors
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import Metadata
+from barnabas.client.model import TopicPartition
 from barnabas.client.pool import backoff_s
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -174,3 +178,29 @@ def test_pauses_double_up_to_a_limit() -> None:
     for failures, pause in enumerate(pauses):
         plain = min(0.1 * 2**failures, 1.0)
         assert 0.8 * plain <= pause <= 1.2 * plain
+
+
+@pytest.mark.parametrize(
+    ("code", "partition", "expected", "said"),
+    [
+        (0, 0, client_errors.LeaderNotAvailableError, "partition t-0 has no leader"),
+        (0, 9, client_errors.UnknownTopicOrPartitionError, "partition t-9 is unknown"),
+        (None, 0, client_errors.UnknownTopicOrPartitionError, "partition t-0 is unknown"),
+        (ErrorCode.KAFKA_STORAGE_ERROR, 0, client_errors.KafkaStorageError, ""),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0, client_errors.LeaderNotAvailableError, "has no leader"),
+    ],
+)
+def test_why_a_partition_has_no_leader(
+    code: int | None, partition: int, expected: type[Exception], said: str
+) -> None:
+    metadata = Metadata()
+    if code is not None:
+        numbered = MetadataResponse.Partition(
+            error_code=0, partition_index=0, leader_id=-1, leader_epoch=1, replica_nodes=[], isr_nodes=[]
+        )
+        topic = MetadataResponse.Topic(error_code=code, name="t", partitions=[numbered])
+        metadata.update(MetadataResponse(brokers=[], cluster_id="c", controller_id=1, topics=[topic]), 0.0)
+    cluster: Any = SimpleNamespace(metadata=metadata)
+    error = Cluster.leaderless(cluster, TopicPartition("t", partition))
+    assert isinstance(error, expected)
+    assert said in str(error)

@@ -175,8 +175,23 @@ def test_a_response_out_of_order_is_an_error() -> None:
     wrong = write_response(NOTHING, 9, header.correlation_id + 1)
     with pytest.raises(ProtocolError, match="not to"):
         protocol.receive(memoryview(wrong))
+
+
+def test_a_response_without_a_request_is_an_error() -> None:
+    protocol = ConnectionProtocol("tester")
     with pytest.raises(ProtocolError, match="without a request"):
-        protocol.receive(memoryview(wrong))
+        protocol.receive(memoryview(write_response(NOTHING, 9, 1)))
+
+
+def test_a_response_that_cannot_be_read_fails_its_request() -> None:
+    """The request was no longer in flight then, and was never completed: a broker waited for ever."""
+    protocol = ConnectionProtocol("tester")
+    calls = RecordedCalls()
+    protocol.request(METADATA, 9, calls)
+    with pytest.raises(ProtocolError):
+        protocol.receive(memoryview(bytes(4)))
+    protocol.end(NetworkError("closed"))
+    assert [str(error) for error in calls.errors] == ["NETWORK_EXCEPTION: closed"]
 
 
 def test_closing_fails_all_requests_in_flight() -> None:

@@ -93,7 +93,7 @@ def test_rules_between_options_hold() -> None:
 
 
 def test_addresses() -> None:
-    nodes = bootstrap_nodes(["one:9092", " PLAINTEXT://two:9093", "[::1]:9094", ""])
+    nodes = bootstrap_nodes(["", "one:9092", " ", " PLAINTEXT://two:9093", "[::1]:9094", ""])
     assert [(node.id, node.host, node.port) for node in nodes] == [
         (-1, "one", 9092),
         (-2, "two", 9093),

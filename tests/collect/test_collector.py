@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,21 @@ def test_every_line_becomes_a_record_that_says_where_it_is_from(
         origin = str(tmp_path / "a.log").encode()
         found = await values(bootstrap, topic)
         assert found == [(origin, line, (("origin", origin),)) for line in (b"one", b"two")]
+
+    asyncio.run(run())
+
+
+def test_a_line_may_come_in_many_parts(
+    bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part without the end of a line is read, and nothing is sent for it."""
+    monkeypatch.setattr("barnabas.collect.follower.CHUNK_BYTES", 10)
+    (tmp_path / "a.log").write_text(f"{'x' * 100}\ntwo\n{'y' * 50}\n", "utf-8")
+
+    async def run() -> None:
+        source = FileSource([f"{tmp_path}/*.log"], until_end=True)
+        await Collector(topic, [source], {"bootstrap.servers": bootstrap}).run()
+        assert [found[1] for found in await values(bootstrap, topic)] == [b"x" * 100, b"two", b"y" * 50]
 
     asyncio.run(run())
 
@@ -255,5 +271,56 @@ def test_unsaved_positions_are_reported_when_all_is_written(
         with pytest.raises(OSError, match="positions are not saved"):
             await collector.run()
         assert collector.lines_written == 2
+
+    asyncio.run(run())
+
+
+def test_a_standstill_is_reported_once_and_so_is_its_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Pause:
+        def __await__(self) -> Generator[None, None, None]:
+            yield
+
+    monkeypatch.setattr(asyncio, "sleep", lambda _: Pause())
+    collector = Collector("lines", [], {})
+    watching = collector._warn_of_standstill()
+    watching.send(None)
+
+    def logged(sent: int, written: int) -> list[str]:
+        """The first word of what is logged when the next check finds these numbers."""
+        caplog.clear()
+        collector.lines_sent, collector.lines_written = sent, written
+        watching.send(None)
+        return [record.getMessage().split()[0] for record in caplog.records]
+
+    assert logged(0, 0) == []
+    assert logged(9, 0) == [], "the lines may be new"
+    assert logged(9, 3) == [], "some were written"
+    assert logged(9, 3) == ["nothing"]
+    assert logged(9, 3) == []
+    assert logged(12, 3) == []
+    assert logged(12, 4) == ["lines"], "are written again"
+    assert logged(12, 5) == []
+    assert logged(12, 5) == ["nothing"]
+    watching.close()
+
+
+def test_a_topic_that_is_not_found_is_an_error_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").write_text("one\n", "utf-8")
+
+    async def nothing(*_: object, **__: object) -> None:
+        raise KafkaTimeoutError("topic t is not found")
+
+    async def run() -> None:
+        monkeypatch.setattr(Producer, "partitions_for", nothing)
+        source = FileSource([f"{tmp_path}/a.log"], until_end=True)
+        collector = Collector("t", [source], {"bootstrap.servers": "127.0.0.1:1"})
+        with pytest.raises(KafkaTimeoutError, match="topic t is not found"):
+            async with asyncio.timeout(PATIENCE_S):
+                await collector.run()
+        assert (collector.lines_sent, source.followed) == (0, [])
 
     asyncio.run(run())

@@ -285,6 +285,42 @@ def test_a_file_rotated_between_runs_is_read_to_its_end(tmp_path: Path) -> None:
     assert sorted(once([str(path)], state)) == [b"2", b"3"]
 
 
+def test_of_many_files_each_continues_wherever_it_is_now(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between two runs some are renamed, some removed, and some stay."""
+    state = tmp_path / "state.json"
+    names = [f"{number}.log" for number in range(9)]
+    for name in names:
+        (tmp_path / name).write_text(f"old {name}\n", "utf-8")
+    assert sorted(once([str(tmp_path / "*.log")], state)) == [f"old {name}".encode() for name in names]
+    for number, name in enumerate(names):
+        append(tmp_path / name, f"new {name}\n")
+        if number % 3 == 0:
+            (tmp_path / name).rename(tmp_path / f"{name}.1")
+        elif number % 3 == 1:
+            (tmp_path / name).unlink()
+    found = once([str(tmp_path / "*.log")], state)
+    assert sorted(found) == [f"new {name}".encode() for number, name in enumerate(names) if number % 3 != 1]
+    warned = [line for line in caplog.text.splitlines() if "was removed or replaced" in line]
+    assert len(warned) == 3
+    assert once([str(tmp_path / "*.log")], state) == [], "each was read once"
+
+
+def test_of_many_files_those_that_no_pattern_matches_any_more_are_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = tmp_path / "state.json"
+    for name in ("a.log", "b.txt", "c.log", "d.txt", "e.log"):
+        (tmp_path / name).write_text(f"{name}\n", "utf-8")
+    once([str(tmp_path / "*.log"), str(tmp_path / "*.txt")], state)
+    for name in ("a.log", "c.log", "e.log"):
+        (tmp_path / name).rename(tmp_path / f"{name}.1")
+        append(tmp_path / f"{name}.1", f"new {name}\n")
+    assert sorted(once([str(tmp_path / "*.none")], state)) == [b"new a.log", b"new c.log", b"new e.log"]
+    assert caplog.text.count("matches none of the patterns any more") == 2
+
+
 def test_another_file_with_a_known_inode_is_read_from_its_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -370,6 +406,37 @@ def test_a_file_that_could_not_be_opened_continues_where_it_was(
 
     asyncio.run(run())
     assert [one.offset for one in PositionsFile(str(state)).load()] == [4]
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_file_that_cannot_be_opened_does_not_keep_the_others_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_renamed: bool
+) -> None:
+    """Every other of nine: at their names, or where a rotation moved them."""
+    state = tmp_path / "state.json"
+    names = [f"{number}.log" for number in range(9)]
+    for name in names:
+        (tmp_path / name).write_text("old\n", "utf-8")
+    once([f"{tmp_path}/*.log"], state)
+    for name in names:
+        append(tmp_path / name, f"new {name}\n")
+    for name in names[1::2] if not is_renamed else names:
+        (tmp_path / name).rename(tmp_path / f"{name}.1")
+    suffix = ".1" if is_renamed else ""
+    refused = refusing(monkeypatch, f"{names[0]}{suffix}")
+    refused += [f"{name}{suffix}" for name in names[2::2]]
+    assert sorted(once([f"{tmp_path}/*.log"], state)) == [f"new {name}".encode() for name in names[1::2]]
+    refused[:] = ["another"]
+    assert sorted(once([f"{tmp_path}/*.log"], state)) == [f"new {name}".encode() for name in names[::2]]
+
+
+def test_names_without_a_file_are_passed_over(tmp_path: Path) -> None:
+    for number in range(9):
+        if number % 2:
+            (tmp_path / f"{number}.log").write_text(f"{number}\n", "utf-8")
+        else:
+            (tmp_path / f"{number}.log").symlink_to(tmp_path / "nowhere")
+    assert sorted(once([f"{tmp_path}/*.log"])) == [b"1", b"3", b"5", b"7"]
 
 
 def test_a_file_that_fails_once_while_it_is_read_is_read_on(
@@ -490,6 +557,30 @@ def test_a_full_disk_is_reported_once_and_positions_are_saved_later(
     asyncio.run(run())
     assert caplog.text.count("positions cannot be saved, trying again: ") == 1
     assert [one.offset for one in positions.load()] == [10]
+
+
+def test_positions_are_saved_once_in_an_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "SAVE_S", 600.0)
+    clock = Clock(monkeypatch)
+    path, positions = tmp_path / "a.log", FullDisk(str(tmp_path / "state.json"))
+    positions.has_room = True
+    path.write_text("0\n", "utf-8")
+
+    async def run() -> None:
+        reading = Reading(FileSource([str(path)], positions))
+        for number in range(1, 4):
+            await reading.until(number)
+            append(path, f"{number}\n")
+        assert positions.tries == 1, "at the start"
+        clock.ahead_s += 601
+        for number in range(4, 8):
+            await reading.until(number)
+            append(path, f"{number}\n")
+        assert positions.tries == 2
+        await reading.end()
+
+    asyncio.run(run())
+    assert positions.tries == 3, "and at the end"
 
 
 def test_positions_that_cannot_be_saved_at_the_end_are_an_error(tmp_path: Path) -> None:

@@ -49,6 +49,19 @@ def test_another_file_is_refused_and_stays_as_it_is(tmp_path: Path, content: str
     assert path.read_text("utf-8") == content
 
 
+def test_a_file_that_no_collector_would_write_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = PositionsFile(str(tmp_path / "state.json"))
+    file.save([])
+    size = os.path.getsize(file.path)
+    monkeypatch.setattr("barnabas.collect.positions.MAX_STATE_BYTES", size)
+    assert file.load() == []
+    monkeypatch.setattr("barnabas.collect.positions.MAX_STATE_BYTES", size - 1)
+    with pytest.raises(ValueError, match=r"does not hold a collector's positions \(too large\)"):
+        file.load()
+
+
 def test_only_one_has_it_at_a_time(tmp_path: Path) -> None:
     state = str(tmp_path / "deep" / "state.json")
     with PositionsFile(state).claimed(), pytest.raises(ValueError, match="another collector uses"):

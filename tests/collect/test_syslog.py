@@ -22,7 +22,7 @@ def test_both_ways_of_framing_may_be_mixed() -> None:
     assert framer.end() == [b"<1>rest"]
 
 
-@given(st.lists(st.binary(min_size=1, max_size=20)), st.integers(1, 7))
+@given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
 def test_counted_messages_come_whole_however_chunks_fall(messages: list[bytes], size: int) -> None:
     stream = b"".join(b"%d %b" % (len(message), message) for message in messages)
     framer = SyslogFramer()
@@ -63,6 +63,7 @@ def test_datagrams_and_connections_are_received() -> None:
         writer.write(b"<13>by connection\n<13>again\n")
         await writer.drain()
         assert sorted(await received(source, 3)) == [b"<13>again", b"<13>by connection", b"<13>by datagram"]
+        assert source.dropped == 0
         writer.close()
         source.stop()
         source.close()
@@ -95,3 +96,29 @@ def test_dropped_datagrams_are_counted_and_reported(caplog: pytest.LogCaptureFix
     source.close()
     assert source.dropped == 1
     assert "1 syslog datagrams were dropped" in caplog.text
+
+
+def test_nothing_is_reported_if_nothing_was_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    source = SyslogSource([], max_buffer_bytes=10)
+    source.close()
+    source.drop()
+    source.close()
+    source.close()
+    assert caplog.text.count("datagrams were dropped") == 1
+
+
+def test_datagrams_that_find_the_buffer_full_are_dropped() -> None:
+    async def run() -> None:
+        source = SyslogSource([SyslogAddress("udp", "127.0.0.1", 0)], max_buffer_bytes=11)
+        await source.open()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for number in range(4):
+                sender.sendto(b"<1>%d\n" % number, source.bound[0][1:])
+            async with asyncio.timeout(PATIENCE_S):
+                while source.dropped < 2:
+                    await asyncio.sleep(0.001)
+            source.stop()
+        assert [line async for lines in source.read() for line in lines.lines] == [b"<1>0", b"<1>1"]
+        assert source.dropped == 2
+
+    asyncio.run(run())

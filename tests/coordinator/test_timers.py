@@ -96,3 +96,15 @@ def test_a_timer_moved_earlier_repeatedly_leaves_no_stale_entries() -> None:
     assert len(timers) == 1
     assert len(timers._queue) <= MIN_QUEUE_TO_SWEEP + 1
     assert timers.next_deadline() == 1
+
+
+def test_a_timer_that_was_moved_to_a_later_time_does_not_hold_up_the_others() -> None:
+    ring = Ring()
+    for key in ("moved", "also moved"):
+        ring.set(key, 10)
+        ring.set(key, 100)
+    ring.set("second", 20)
+    ring.set("third", 30)
+    assert ring.at(30) == ["second", "third"]
+    assert ring.at(99) == []
+    assert ring.at(100) == ["moved", "also moved"]

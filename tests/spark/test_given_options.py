@@ -35,6 +35,7 @@ def test_flags_and_numbers_are_checked() -> None:
     with pytest.raises(OptionError, match="option b is true or false, not 'yes'"):
         given.flag("b", True)
     assert (given.number("c", 1), given.number("none", 1)) == (3, None)
+    assert (given.number("c", 3), given.number("d", 0)) == (3, 0)
     for name in ("b", "d"):
         with pytest.raises(OptionError, match=f"option {name} is a whole number of at least 1"):
             given.number(name, 1)

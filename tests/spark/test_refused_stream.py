@@ -18,18 +18,18 @@ OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "orders"}
 
 
 @pytest.mark.parametrize(
-    ("form", "options", "told"),
+    ("form", "options", "expected"),
     [
         ("barnabas", {**OPTIONS, "maxOffsetPerTrigger": "5"}, "did you mean maxOffsetsPerTrigger?"),
         ("barnabas-log", {"subscribe": "orders", "path": "data"}, "barnabas-log reads batches only"),
     ],
 )
 def test_the_reason_is_raised_and_not_a_later_failure(
-    spark: SparkSession, tmp_path: Path, form: str, options: dict[str, str], told: str
+    spark: SparkSession, tmp_path: Path, form: str, options: dict[str, str], expected: str
 ) -> None:
     rows = spark.readStream.format(form).options(**options).load()
     writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
     with pytest.raises(StreamingQueryException) as caught:
         finished(writer.trigger(availableNow=True).start)
-    assert told in reason(caught.value)
+    assert expected in reason(caught.value)
     assert "UnboundLocalError" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas.spark import java
+from barnabas.spark.masters import MasterError
 from barnabas.spark.session import ROCKSDB, _let_updates_end, defaults, local_cores
 
 if TYPE_CHECKING:
@@ -145,3 +147,74 @@ def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:
 
     assert session("another", "local[1]").sparkContext is spark.sparkContext
     assert spark.sparkContext.appName == "tests"
+
+
+def test_given_options_take_precedence_and_none_removes_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark.sql
+
+    module = importlib.import_module("barnabas.spark.session")
+
+    class Builder:
+        def __init__(self) -> None:
+            self.chosen: dict[str, str] = {}
+
+        def config(self, name: str, value: str) -> Builder:
+            self.chosen[name] = value
+            return self
+
+        def getOrCreate(self) -> Any:  # noqa: N802 - Spark's name
+            return SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=levels.append))
+
+    levels: list[str] = []
+    monkeypatch.setattr(module, "_prepare_environment", lambda _: None)
+    monkeypatch.setattr(module, "_let_updates_end", lambda _: None)
+    monkeypatch.setattr("barnabas.spark.data_source.register", lambda _: None)
+    default = defaults("app", "local[2]")
+    for is_running in (False, True):
+        builder = Builder()
+        running = [object()] if is_running else [None]
+        fake = SimpleNamespace(builder=builder, getActiveSession=lambda running=running: running[0])
+        monkeypatch.setattr(pyspark.sql, "SparkSession", fake)
+        module.session(
+            "app",
+            "local[2]",
+            **{"spark.sql.shuffle.partitions": 7, "spark.ui.enabled": None, "spark.x": True},
+        )
+        given = {"spark.sql.shuffle.partitions": "7", "spark.x": "true"}
+        expected = given if is_running else {**default, **given}
+        expected.pop("spark.ui.enabled", None)
+        assert builder.chosen == expected
+    assert "spark.ui.enabled" in default
+    assert levels == ["ERROR"], "only of a new session"
+
+
+def test_what_is_printed_meanwhile_goes_to_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    module = importlib.import_module("barnabas.spark.session")
+    path = tmp_path / "output"
+    path.write_text("before\n", "utf-8")
+    with module._printing_to(str(path)):
+        os.write(1, b"by standard output\n")
+        os.write(2, b"by standard error\n")
+    os.write(1, b"after\n")
+    assert path.read_text("utf-8") == "before\nby standard output\nby standard error\n"
+    with module._printing_to(None):
+        os.write(1, b"to the terminal\n")
+    assert capfd.readouterr() == ("after\nto the terminal\n", "")
+
+
+@pytest.mark.parametrize(
+    ("master", "said", "is_explained"),
+    [
+        ("spark://host:8080", "Cannot call methods on a stopped SparkContext, again", True),
+        ("spark://host:8080", "another error", False),
+        ("local[2]", "Cannot call methods on a stopped SparkContext", False),
+    ],
+)
+def test_an_address_that_is_no_master_is_explained(master: str, said: str, is_explained: bool) -> None:
+    from py4j.protocol import Py4JError
+
+    module = importlib.import_module("barnabas.spark.session")
+    expected = MasterError if is_explained else Py4JError
+    match = "give the port of a Spark master" if is_explained else said
+    with pytest.raises(expected, match=match), module._refused_by(master):
+        raise Py4JError(said)

@@ -1,7 +1,7 @@
 """Windows over topics, with exact rows, stopped and started again.
 
-All other windows, joins, transforms and aggregates are in tests/verify/test_spark_windows.py: each query
-costs seconds.
+All other windows, joins, transforms and aggregates are in tests/verify/spark/test_spark_windows.py: each
+query costs seconds.
 """
 
 # M-I2

@@ -97,7 +97,7 @@ def requested_partitions(options: Namespace) -> list[TopicPartition] | None:
 
 
 def elect(admin: Admin, kind: str, partitions: list[TopicPartition] | None) -> Exit:
-    from barnabas.client.admin.placement import ElectionType
+    from barnabas.client.admin.reassignments import ElectionType
     from barnabas.client.errors import AuthorizationError, KafkaTimeoutError
 
     try:

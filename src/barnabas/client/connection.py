@@ -95,9 +95,9 @@ class ConnectionProtocol:
         return Handshake(self, ready)
 
     def version_for(self, requested: Api, highest: int | None = None) -> int:
-        """Return the highest version that both sides support."""
+        """Return the highest version that both sides support; only `highest` may name an unstable one."""
         supported = self.api_versions.get(requested.key)
-        most = requested.stable if highest is None else min(requested.stable, highest)
+        most = requested.stable if highest is None else min(requested.versions.highest, highest)
         if supported is not None:
             most = min(most, supported.highest)
             if most >= max(requested.versions.lowest, supported.lowest):
@@ -131,7 +131,9 @@ class ConnectionProtocol:
     def _complete(self, frame: Buffer) -> None:
         if not self._in_flight_requests:
             raise ProtocolError("received a response without a request")
-        in_flight = self._in_flight_requests.popleft()
+        # It stays in flight until its response is read: one that cannot be read ends the connection, and that
+        # fails the request.
+        in_flight = self._in_flight_requests[0]
         version = in_flight.version
         # A broker that does not know our version of ApiVersions responds in version 0 (KIP-511).
         if in_flight.api.key == API_VERSIONS_KEY and _code_of(frame) == ErrorCode.UNSUPPORTED_VERSION:
@@ -141,6 +143,7 @@ class ConnectionProtocol:
             raise ProtocolError(
                 f"received a response to request {correlation_id}, not to {in_flight.correlation_id}"
             )
+        self._in_flight_requests.popleft()
         in_flight.done(message, None)
 
     def end(self, error: Exception) -> None:

@@ -21,7 +21,6 @@ class Metadata:
         self.topics: dict[str, Topic] = {}
         self.names: dict[Uuid, str] = {}
         self.controller_id = NO_NODE
-        self.cluster_id: str | None = None
         self.updated_at = NEVER
         self.is_expired = True
         # Incremented with every response.
@@ -44,7 +43,6 @@ class Metadata:
             for broker in response.brokers
         }
         self.controller_id = response.controller_id
-        self.cluster_id = response.cluster_id
         named = [topic for topic in response.topics if topic.name is not None]
         self.topics = {topic.name or "": self._topic(topic) for topic in named}
         self.names = {topic.id: name for name, topic in self.topics.items() if topic.id != ZERO_UUID}

@@ -71,7 +71,8 @@ def serializer(given: Any, option: str) -> Serialize | None:
     elif isinstance(given, type) and hasattr(given, "serialize"):
         return serializer(given(), option)
     elif hasattr(given, "serialize"):
-        return given.serialize  # type: ignore[no-any-return]  # the user's own object
+        serialize: Serialize = given.serialize
+        return serialize
     elif callable(given):
         return lambda _, value: None if value is None else given(value)
     raise _refused(option, given, "serialize(topic, value)", _SERIALIZERS)
@@ -88,7 +89,8 @@ def deserializer(given: Any, option: str) -> Deserialize | None:
     elif isinstance(given, type) and hasattr(given, "deserialize"):
         return deserializer(given(), option)
     elif hasattr(given, "deserialize"):
-        return given.deserialize  # type: ignore[no-any-return]  # the user's own object
+        deserialize: Deserialize = given.deserialize
+        return deserialize
     elif callable(given):
         return lambda _, data: None if data is None else given(data)
     raise _refused(option, given, "deserialize(topic, data)", _DESERIALIZERS)

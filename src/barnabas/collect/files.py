@@ -357,7 +357,7 @@ def _files_in(folder: str) -> dict[tuple[int, int], str]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
-                    info = entry.stat(follow_symlinks=False)
+                    info = entry.stat()
                     found[info.st_dev, info.st_ino] = entry.path
     except OSError:
         return {}

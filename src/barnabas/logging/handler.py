@@ -134,8 +134,7 @@ class Handler(logging.Handler):
 
     def close(self) -> None:
         """Write waiting records, for `close_timeout_ms` at most, including a preceding flush."""
-        if self._producer is not None and self._process == os.getpid() and not self._is_closed:
-            self._is_closed = True
+        was_closed, self._is_closed = self._is_closed, True
+        if self._producer is not None and self._process == os.getpid() and not was_closed:
             self._producer.close(timeout_ms=0 if self._has_waited else self._close_timeout_ms)
-        self._is_closed = True
         super().close()

@@ -44,12 +44,11 @@ def session(
         masters.check(master)
         masters.find(master)
         _prepare_environment(master)
-    chosen = {} if running is not None else defaults(app, master, is_traced=output is not None)
-    chosen.update({name: _text(value) for name, value in conf.items() if value is not None})
+    default = {} if running is not None else defaults(app, master, is_traced=output is not None)
     builder = SparkSession.builder
-    for name, value in chosen.items():
-        if not (name in conf and conf[name] is None):
-            builder = builder.config(name, value)
+    for name, value in {**default, **conf}.items():
+        if value is not None:
+            builder = builder.config(name, _text(value))
     with _printing_to(output), _refused_by(master):
         spark = builder.getOrCreate()
     if running is None:

@@ -129,7 +129,7 @@ def test_a_log_without_its_start_refers_to_the_snapshot(barnabas: Call, golden: 
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (b"", Exit.NOT_FOUND, "the file has no metadata records"),
+        (b"", Exit.NOT_FOUND, "there are no metadata records"),
         (b"\0" * 61, Exit.FAILED, "smaller than minimum record overhead"),
     ],
 )
@@ -234,12 +234,36 @@ def test_an_interrupt_discards_the_line_and_an_open_quote_is_reported(
     assert captured.err == "No closing quotation\n"
 
 
+def test_a_terminal_completes_the_line_up_to_the_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readline = pytest.importorskip("readline")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(readline, "get_line_buffer", lambda: "cat x")
+    monkeypatch.setattr(readline, "get_endidx", lambda: 1)
+    before, delimiters = readline.get_completer(), readline.get_completer_delims()
+
+    def end_of_input(_prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", end_of_input)
+    try:
+        interactive.run_interactive(Shell(SMALL, interactive=True))
+        complete = readline.get_completer()
+    finally:
+        readline.set_completer(before)
+        readline.set_completer_delims(delimiters)
+    assert [complete("c", number) for number in range(3)] == ["cat", "cd", None]
+    assert capsys.readouterr().out.endswith("\n\n"), "the prompt of the system starts a line"
+
+
 def test_the_history_is_bounded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("barnabas.cli.metadata_shell.shell_commands.MAX_HISTORY", 2)
     shell = Shell(SMALL, interactive=True)
     for line in ("ls", "pwd", "history"):
         shell.remember(line)
-    shell.run(["history"])
+    assert shell.run(["history"]) is Exit.OK
     assert capsys.readouterr().out == "    1  pwd\n    2  history\n"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -235,6 +237,34 @@ def test_reading_with_details_and_metrics(produce: Tool, places: Places, topic: 
     assert code == Exit.TIMED_OUT
     assert out.splitlines()[-1].split(", ")[4] == "600"
     assert errors.startswith("WARNING: Exiting before consuming the expected number of messages")
+
+
+def test_details_are_reported_once_in_an_interval(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The clock moves by 400 ms with each look, and each poll returns a record of 100 bytes."""
+    times = itertools.count(1_000_000, 400)
+    monkeypatch.setattr("barnabas.runtime.clock.SystemClock.wall_ms", lambda clock: next(times))
+
+    class Consumes:
+        def subscribe(self, topics: list[str], listener: object) -> None:
+            assert topics == ["t"]
+
+        def poll(self, timeout_ms: int) -> list[SimpleNamespace]:
+            return [SimpleNamespace(key=b"k" * 40, value=b"v" * 60)]
+
+    options = Namespace(
+        topic="t", messages=8, timeout=10_000, reporting_interval=1000, show_detailed_stats=True
+    )
+    load = consumer_perf_test.ConsumeLoad(Consumes(), options, str)  # type: ignore[arg-type]
+    load.read_all(SimpleNamespace(is_requested=False))  # type: ignore[arg-type]
+    rows = [line.split(", ") for line in capsys.readouterr().out.splitlines()]
+    # Time, messages so far, messages per second since the last row.
+    assert [(row[0], row[4], row[5]) for row in rows] == [
+        ("1001200", "2", "1.6667"),
+        ("1002400", "5", "2.5000"),
+        ("1003600", "8", "2.5000"),
+    ]
 
 
 def test_no_broker_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:

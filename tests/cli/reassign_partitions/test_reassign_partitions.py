@@ -17,7 +17,7 @@ from barnabas.cli.reassign_partitions.command import active_reassignments, gener
 from barnabas.cli.reassign_partitions.execute import cancel, execute
 from barnabas.cli.reassign_partitions.verify import folder_line, verify
 from barnabas.client.admin.log_dirs import ReplicaLogDir
-from barnabas.client.admin.placement import Reassignment
+from barnabas.client.admin.reassignments import Reassignment
 from barnabas.client.errors import ReplicaNotAvailableError
 from barnabas.client.model import Node, TopicPartition, TopicPartitionReplica
 from barnabas.client.outcomes import Outcomes

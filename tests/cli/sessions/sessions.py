@@ -11,7 +11,7 @@ A file under tests/data/cli/sessions is read from top to bottom:
     $~ topics ...                as `$`, but asked again until the output is as recorded
     $ console-producer ...
     < a line of standard input
-    & join c-one group.id=g1 topic=orders       what clients do meanwhile (tests/cli/actors.py)
+    & join c-one group.id=g1 topic=orders       what clients do meanwhile (tests/cli/sessions/actors.py)
 
 SERVER and CONTROLLER stand for where the broker listens, FILES for the folder of the session.
 Values that differ between runs are replaced by a word in <>: ids, times, ports.

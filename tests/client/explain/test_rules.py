@@ -169,3 +169,63 @@ def test_lag_counts_no_deleted_records() -> None:
     assert at(5, log_start=None).lag == 5
     assert at(20).lag == 0
     assert at(5, log_start=8).readable == 2
+
+
+@pytest.mark.parametrize(
+    ("partition", "summary"),
+    [
+        (replace(WELL, leader=None), "orders-0 has no leader: it cannot be read or written"),
+        (at(3, log_start=4), "orders-0: committed offset 3 is below the log start 4"),
+        (at(11), "orders-0: committed offset 11 is beyond the log end 10"),
+        (
+            at(8, isr=(1,), high_watermark=8, last_stable=8),
+            "orders-0: 2 written records are not visible yet: too few replicas are in sync",
+        ),
+        (
+            at(7, last_stable=7),
+            "orders-0: an open transaction hides 3 records from read_committed consumers",
+        ),
+        (at(5, next_fault="no JSON"), "orders-0: the next record, at offset 5, cannot be decoded"),
+        (
+            replace(WELL, committed=None, committed_before=None),
+            "orders-0: nothing is committed, and 10 records were written before the consumer started",
+        ),
+        (
+            at(5),
+            "orders-0: 5 records can be read, but billing at 10.0.0.1 reads none: paused, or busy with one",
+        ),
+        (replace(WELL, committed_before=3, committed=5), "orders-0: 5 records behind, and making progress"),
+    ],
+)
+def test_a_summary_has_the_numbers(partition: PartitionFacts, summary: str) -> None:
+    assert [one.summary for one in diagnose(facts(partition))] == [summary]
+
+
+def test_replicas_that_are_missing_are_named() -> None:
+    (found,) = diagnose(facts(at(8, isr=(2,), high_watermark=8, last_stable=8)))
+    assert "in sync 2 of replicas 1,2,3, but min.insync.replicas=2" in found.evidence
+    assert "high watermark 8, log end 10" in found.evidence
+    assert found.advice[0].startswith("start the missing brokers (1,3), or ")
+
+
+def test_of_a_transaction_only_what_is_known_is_reported() -> None:
+    """The oldest one holds the others back; without a name it is to be found first."""
+    bare = OpenTransaction(77, 6, None, None)
+    named = OpenTransaction(78, 7, "pay-1", None)
+    (found,) = diagnose(facts(at(6, last_stable=6, transactions=(named, bare))))
+    assert found.evidence == (
+        "last stable offset 6, high watermark 10",
+        "producer 78 has a transaction open since offset 7, transactional.id pay-1",
+        "producer 77 has a transaction open since offset 6",
+    )
+    assert "find-hanging" in found.advice[0]
+
+
+def test_what_is_not_known_is_no_lag() -> None:
+    assert replace(WELL, committed=None).lag is replace(WELL, committed=None).readable is None
+    assert replace(WELL, high_watermark=None).lag is None
+    assert replace(WELL, last_stable=None, high_watermark=None).readable is None
+    assert at(4, last_stable=None, high_watermark=9).readable == 5
+    assert at(4, last_stable=6, high_watermark=9).readable == 2
+    assert replace(WELL, min_isr=None).wanted_isr is None
+    assert replace(WELL, min_isr=5).wanted_isr == 3

@@ -19,7 +19,7 @@ from barnabas.client import (
 from barnabas.client import errors as client_errors
 from barnabas.client.admin.cluster_calls import FeatureUpdate
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
-from barnabas.client.admin.placement import ElectionType
+from barnabas.client.admin.reassignments import ElectionType
 from barnabas.client.admin.records import OffsetSpec
 from barnabas.client.admin.security.acls import AclBinding, AclBindingFilter
 from barnabas.client.admin.security.quotas import QuotaAlteration, QuotaFilter, QuotaMatch, quota_entity

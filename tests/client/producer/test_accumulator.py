@@ -141,3 +141,20 @@ def test_a_flush_ends_the_lingering_of_every_open_batch(run: Run) -> None:
         assert list(accumulator.sendable) == queues
 
     run(work())
+
+
+def test_a_topic_is_idle_when_nothing_was_sent_for_long_and_nothing_is_left(run: Run) -> None:
+    async def work() -> None:
+        accumulator = made()
+        topic = accumulator.topic(layout(1))
+        partition_queue = topic.queues[0]
+        opened = accumulator.open_batch(partition_queue, 10)
+        now_s = asyncio.get_running_loop().time()
+        assert not accumulator.is_idle(topic, 60.0)
+        topic.used_at = now_s - 100.0
+        assert not accumulator.is_idle(topic, 60.0), "a record waits"
+        partition_queue.queue.remove(opened)
+        assert accumulator.is_idle(topic, 60.0)
+        assert not accumulator.is_idle(topic, 200.0)
+
+    run(work())

@@ -458,3 +458,16 @@ def test_batches_in_flight_are_aborted_only_on_request(run: Run) -> None:
             assert producer._accumulator.used_bytes == 0
 
     run(work())
+
+
+@pytest.mark.parametrize(("acks", "sent"), [("all", -1), ("-1", -1), ("1", 1)])
+def test_acks_are_those_of_the_option(run: Run, acks: str, sent: int) -> None:
+    async def work() -> None:
+        async with scripted() as broker:
+            options: dict[str, Any] = {"enable_idempotence": False, "acks": acks, "linger_ms": 0}
+            async with Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
+                await producer.send(TOPIC, b"x")
+            requests = [request for request, _ in broker.requests if isinstance(request, ProduceRequest)]
+            assert [request.acks for request in requests] == [sent]
+
+    run(work())

@@ -176,14 +176,24 @@ def test_the_coordinator_of_a_group_that_has_moved_is_looked_up_again(run: Run) 
     run(work())
 
 
-def test_a_transaction_error_is_raised_until_it_is_aborted(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (ErrorCode.INVALID_RECORD, client_errors.InvalidRecordError),
+        # Of EndTxn it would be the end of the producer.
+        (ErrorCode.INVALID_TXN_STATE, client_errors.InvalidTxnStateError),
+    ],
+)
+def test_a_transaction_error_is_raised_until_it_is_aborted(
+    run: Run, code: ErrorCode, error: type[Exception]
+) -> None:
     async def work() -> None:
         async with scripted() as broker, Producer(bootstrap_servers=broker.bootstrap, **QUICK) as producer:
             coordinate(broker)
             await producer.init_transactions()
             producer.begin_transaction()
-            broker.once(ProduceRequest, lambda *_: broker.produced(ErrorCode.INVALID_RECORD))
-            with pytest.raises(client_errors.InvalidRecordError):
+            broker.once(ProduceRequest, lambda *_: broker.produced(code))
+            with pytest.raises(error):
                 await producer.send_and_wait(TOPIC, b"x", partition=0)
             for attempt in (producer.send(TOPIC, b"y"), producer.commit_transaction()):
                 with pytest.raises(client_errors.TransactionAbortableError, match="has failed"):

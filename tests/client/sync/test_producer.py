@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -238,3 +239,34 @@ def test_a_delivery_has_its_error_without_being_awaited(broker: ScriptedBroker) 
         assert delivery.error is None or delivery.done
         producer.flush()
         assert isinstance(delivery.error, client_errors.InvalidRecordError)
+
+
+@pytest.mark.parametrize("operation", ["flush", "close"])
+def test_the_time_that_records_took_to_reach_the_loop_counts(
+    broker: ScriptedBroker, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven of sixty seconds pass before; the asynchronous producer gets what is left."""
+    producer = Producer(bootstrap_servers=broker.bootstrap, **QUICK)
+    ahead_s = 0.0
+    really = asyncio.BaseEventLoop.time
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: really(loop) + ahead_s)
+
+    async def at_most(count: int) -> None:
+        nonlocal ahead_s
+        ahead_s = 7.0
+
+    given: list[int | None] = []
+    inner = getattr(producer._client, operation)
+
+    async def noted(*, timeout_ms: int | None = None) -> None:
+        given.append(timeout_ms)
+        await inner(timeout_ms=timeout_ms)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(producer._inbox, "at_most", at_most)
+        patch.setattr(producer._client, operation, noted)
+        getattr(producer, operation)(timeout_ms=60_000)
+    producer.close()
+    (left_ms,) = given
+    assert left_ms is not None
+    assert 0 < left_ms <= 53_000

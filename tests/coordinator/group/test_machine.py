@@ -71,3 +71,30 @@ def test_a_cleanup_that_the_log_rejects_is_retried(at_once: int, monkeypatch: py
     world.pass_ms(TIMER_RETRY_MS + 4 * NEXT_CLEANUP_STEP_MS)
     assert len(world.machine.table) == world.machine.offsets.store.count() == 0
     assert len(world.machine.timers) == 1, "the next round"
+
+
+def test_a_cleanup_in_steps_reaches_every_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step continues where the previous one ended, whatever it found."""
+    monkeypatch.setattr(machine_module, "MAX_CHECKED_PER_CLEANUP_STEP", 2)
+    world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="600000")
+    for number in range(6):
+        world.commit(f"g{number}", {"t": {0: number}})
+    world.pass_ms(599_000)
+    for number in (1, 2, 4, 5):
+        world.commit(f"g{number}", {"t": {0: number}})
+    world.pass_ms(1_000 + 6 * NEXT_CLEANUP_STEP_MS)
+    assert sorted(group.group_id for group in world.machine.table) == ["g1", "g2", "g4", "g5"]
+
+
+def test_a_group_that_is_deleted_during_a_cleanup_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "MAX_CHECKED_PER_CLEANUP_STEP", 2)
+    world = OffsetsWorld(offsets_retention_minutes="1", offsets_retention_check_interval_ms="600000")
+    for number in range(4):
+        world.commit(f"g{number}", {"t": {0: number}})
+    world.pass_ms(600_000)
+    left = sorted(group.group_id for group in world.machine.table)
+    assert len(left) == 3, "one step"
+    world.ask(lambda machine, context: machine.delete(left[-1:], context))
+    assert len(world.machine.table) == 2
+    world.pass_ms(NEXT_CLEANUP_STEP_MS)
+    assert len(world.machine.table) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -325,13 +326,15 @@ def test_events_are_recorded() -> None:
     world.add(ORDERS)
     world.add(PAYMENTS)
     world.complete(world.end(ABORT))
-    assert [(event.kind, event.who) for event in world.machine.events.of(SHOP)] == [
-        (EventKind.PRODUCER_STARTED, "7/0"),
-        (EventKind.TRANSACTION_STARTED, "7/0"),
-        (EventKind.PARTITIONS_ADDED, "7/0"),
-        (EventKind.TRANSACTION_ABORTING, "7/1"),
-        (EventKind.TRANSACTION_ABORTED, "7/1"),
+    events = world.machine.events.of(SHOP)
+    assert [(event.kind, event.who, event.generation, event.count) for event in events] == [
+        (EventKind.PRODUCER_STARTED, "7/0", 0, 1),
+        (EventKind.TRANSACTION_STARTED, "7/0", 0, 1),
+        (EventKind.PARTITIONS_ADDED, "7/0", 0, 2),
+        (EventKind.TRANSACTION_ABORTING, "7/1", 1, 1),
+        (EventKind.TRANSACTION_ABORTED, "7/1", 1, 1),
     ]
+    assert {event.at_ms for event in events} == {world.context.now_ms}
 
 
 # Listing
@@ -397,3 +400,28 @@ def test_a_tombstone_of_an_unknown_id_is_ignored() -> None:
 
     value_of(world.ask(decide))
     assert world.machine.transactions == {}
+
+
+def test_open_transactions_are_counted_until_their_markers_are_written() -> None:
+    world = World()
+    world.init()
+    assert world.machine.open_count == 0
+    world.add(TopicPartition("t", 0))
+    assert world.machine.open_count == 1
+    prepared = world.end(True)
+    assert world.machine.open_count == 1
+    world.complete(prepared)
+    assert world.machine.open_count == 0
+
+
+def test_the_end_of_a_transaction_may_need_a_new_producer_id() -> None:
+    """KIP-890: the epoch is raised with every transaction; after the last one another id is used."""
+    world = World()
+    world.init()
+    last = LAST_CLIENT_EPOCH
+    world.machine.transactions[SHOP] = replace(world.shop, producer_epoch=last)
+    world.add(TopicPartition("t", 0), epoch=last)
+    written = world.store.end
+    assert isinstance(world.end(True, epoch=last), NeedsProducerId)
+    assert world.store.end == written
+    assert isinstance(world.end(True, epoch=last, new=PID + 1), Prepared)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from barnabas.spark.logs.formats import Event, Json
-from barnabas.spark.logs.generator import HOPELESS_MS, SERVICES, Generator, Shares
+from barnabas.spark.logs.generator import HOPELESS_MS, PATHS, PROBLEMS, SERVICES, Generator, Shares
 
 START_MS = 1_790_000_000_000
 
@@ -69,3 +69,51 @@ def test_every_failed_request_has_its_error() -> None:
 def test_times_are_written_to_the_millisecond() -> None:
     event = Event(START_MS + 7, "cart", "cart-1", "INFO", "note", "t", 0, 0, "m")
     assert json.loads(Json.write(event))["time"].endswith(".007Z")
+
+
+def test_bad_lines_are_of_four_kinds() -> None:
+    """Truncated, not UTF-8, of another program, and with an unreadable time."""
+    generator, lines = made(8_000, shares=Shares(bad=0.2))
+    bad = generator.truth.bad
+    assert set(bad) <= set(lines)
+    binary = [text for text in bad if text.startswith(b"\xff\xfe")]
+    traces = [text for text in bad if text.startswith(b"Traceback (most recent call last): ")]
+    unreadable = [text for text in bad if b"?" in text]
+    truncated = [text for text in bad if len(text) < 20]
+    for kind in (binary, traces, unreadable, truncated):
+        assert 0.15 < len(kind) / len(bad) < 0.35
+    assert {len(text) for text in binary} == {22}
+    assert len(binary) + len(traces) + len({*unreadable, *truncated}) == len(set(bad))
+
+
+def test_requests_have_a_status_and_a_duration_and_errors_a_problem() -> None:
+    events = made(20_000)[0].truth.events
+    assert len({event.id for event in events}) == len(events)
+    for event in events:
+        if event.kind == "request":
+            assert event.level == "INFO"
+            assert (event.status, event.duration_ms >= 2_000) in ((200, False), (500, True))
+            assert event.duration_ms >= 1
+        else:
+            assert (event.status, event.duration_ms) == (0, 0)
+        if event.kind == "error":
+            assert (event.level, event.message in PROBLEMS) == ("ERROR", True)
+        else:
+            assert event.message.removeprefix("GET ") in PATHS
+        if event.kind == "note":
+            assert event.level in ("INFO", "WARN")
+    requests = [event for event in events if event.kind == "request"]
+    notes = [event for event in events if event.kind == "note"]
+    assert 0.5 < len(requests) / (len(requests) + len(notes)) < 0.7
+    assert 0.2 < sum(event.level == "WARN" for event in notes) / len(notes) < 0.5
+
+
+def test_trouble_comes_in_bursts() -> None:
+    """Within minutes after the first failures of a service many more follow; elsewhere they are rare."""
+    quiet = made(20_000, shares=Shares(failing_in_trouble=0.02))[0].truth.events
+    bursts = made(20_000)[0].truth.events
+
+    def failing(events: list[Event]) -> int:
+        return sum(event.status == 500 for event in events)
+
+    assert failing(bursts) > 1.5 * failing(quiet) > 0

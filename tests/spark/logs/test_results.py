@@ -148,3 +148,47 @@ def test_windows_are_counted_once_in_any_order(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(spans, "MAX_SPANS", 3)
     found.add(START + 20 * LENGTH, START + 21 * LENGTH)
     assert (found.windows, len(found)) == (7, 3)
+
+
+def test_topics_are_assigned_once_and_read_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reading:
+        """A consumer that begins again whenever it is assigned."""
+
+        def __init__(self, **_: object) -> None:
+            self.waiting: list[Any] = []
+
+        def list_topics(self) -> dict[str, Any]:
+            return {
+                topic: SimpleNamespace(partitions=[SimpleNamespace(number=0)]) for topic in results.TOPICS
+            }
+
+        def assign(self, partitions: list[Any]) -> None:
+            self.assigned, self.read = partitions, 0
+
+        def assignment(self) -> list[Any]:
+            return self.assigned
+
+        def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+            return {one: len(self.waiting) if one.topic == "logs.counts" else 0 for one in partitions}
+
+        def position(self, partition: Any) -> int:
+            return self.read if partition.topic == "logs.counts" else 0
+
+        def poll(self, *, timeout_ms: int) -> list[Any]:
+            found, self.read = self.waiting[self.read :], len(self.waiting)
+            return found
+
+        def close(self) -> None:
+            self.waiting.clear()
+
+    monkeypatch.setattr("barnabas.client.sync.Consumer", Reading)
+    with results.ResultReader("nowhere:1") as reader:
+        consumer: Any = reader._consumer
+        consumer.waiting += [count(0), count(1)]
+        assert reader.read_new().lines == 6
+        assert {(one.topic, one.partition) for one in consumer.assigned} == {
+            (topic, 0) for topic in results.TOPICS
+        }
+        consumer.waiting.append(count(2))
+        assert reader.read_new().lines == 9
+    assert consumer.waiting == [], "closed"

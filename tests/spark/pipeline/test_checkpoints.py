@@ -106,3 +106,19 @@ def test_folders_that_are_not_here() -> None:
     assert local_folder("file:/var/a") == Path("/var/a")
     assert local_folder("s3a://bucket/a") is None
     assert local_folder("hdfs://host/a") is None
+
+
+def test_unreadable_logs_are_as_if_there_were_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch(tmp_path, 3, '{"logs":{"0":5}}', "{broken", "-")
+    done = read_done(tmp_path)
+    assert (done.batch, done.sources) == (3, ({"logs": {"0": 5}}, None, None))
+    (tmp_path / "commits" / "3").write_text("v1", "utf-8")
+    assert read_done(tmp_path).watermark_ms == 1000, "of the batch itself"
+    (tmp_path / "offsets" / "3").unlink()
+    assert read_done(tmp_path).sources == ()
+    batch(tmp_path, 4, '{"logs":{"0":5}}')
+    size = (tmp_path / "offsets" / "4").stat().st_size
+    monkeypatch.setattr("barnabas.spark.pipeline.checkpoints.MAX_LOG_BYTES", size)
+    assert read_done(tmp_path).sources != ()
+    monkeypatch.setattr("barnabas.spark.pipeline.checkpoints.MAX_LOG_BYTES", size - 1)
+    assert read_done(tmp_path).sources == ()

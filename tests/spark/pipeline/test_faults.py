@@ -186,3 +186,16 @@ def test_a_session_that_does_not_start_is_one_line(
         run_pipeline("barnabas pipeline run", Pipeline("p"), settings, options, {})  # type: ignore[arg-type]
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_fault_that_is_explained_already_stays_as_it_is() -> None:
+    assert fault_of(print, PipelineError("orders: explained")) == "orders: explained"
+
+
+def test_a_fault_in_a_library_is_described_without_its_place() -> None:
+    try:
+        int("x")
+    except ValueError as error:
+        assert fault_of(print, error).startswith(f"{__file__}:")
+        error.__traceback__ = None
+        assert fault_of(print, error).startswith("ValueError: invalid literal")

@@ -216,3 +216,71 @@ def test_an_error_in_a_toml_file_is_reported_with_its_key(
     message = refused(path)
     assert message.startswith(f"{path}: ")
     assert expected in message
+
+
+def test_a_watermark_is_set_on_what_the_part_returns(tmp_path: Path) -> None:
+    written(tmp_path, "beside.py", "def large(counts): return counts\n")
+    watermark = 'function = "beside:large"\nwatermark = { column = "time", delay = "{window}" }'
+    text = TOML.replace('function = "beside:large"', watermark)
+    part = load(written(tmp_path, "orders.toml", text)).parts["large"]
+    assert part.upstream == ("counts",)
+
+    class Frame:
+        def withWatermark(self, column: str, delay: str) -> tuple[str, str]:  # noqa: N802 - Spark's name
+            return column, delay
+
+    assert part.function(Frame(), {"window": "1 minute"}) == ("time", "1 minute")
+
+
+def test_a_file_may_give_its_pipeline_another_name(tmp_path: Path) -> None:
+    """If it is the only one, however often it is named."""
+    text = PYTHON.replace("pipeline = Pipeline", "mine = again = Pipeline").replace("pipeline.to", "mine.to")
+    assert load(written(tmp_path, "a.py", text.replace("@pipeline", "@mine"))).name == "orders"
+    two = "from barnabas.spark.pipeline import Pipeline\na, b = Pipeline('a'), Pipeline('b')\n"
+    assert "it defines 2 pipelines; it must have one" in refused(written(tmp_path, "b.py", two))
+    assert "it defines no pipelines" in refused(written(tmp_path, "c.py", "x = 1\n"))
+
+
+def test_a_source_is_read_with_its_options_and_schema(tmp_path: Path) -> None:
+    written(tmp_path, "beside.py", "def large(counts): return counts\n")
+    options = 'path = "{limit}.csv"\nschema = "a INT"\noptions = { header = true, rows = 5 }'
+    text = TOML.replace('path = "owners.csv"', options)
+    pipeline = load(written(tmp_path, "orders.toml", text))
+
+    class Reader:
+        """Notes how it is called."""
+
+        def __init__(self) -> None:
+            self.calls: list[tuple[str, ...]] = []
+
+        def __getattr__(self, name: str) -> object:
+            def call(*given: str) -> Reader:
+                self.calls.append((name, *given))
+                return self
+
+            return call
+
+    class Spark:
+        read = Reader()
+        readStream = Reader()  # noqa: N815 - Spark's name
+
+    settings = {"limit": "3", "bootstrap": "host:1", "window": "1 minute"}
+    pipeline.parts["owners"].function(Spark, settings)
+    assert Spark.read.calls == [
+        ("format", "csv"),
+        ("option", "header", "true"),
+        ("option", "rows", "5"),
+        ("schema", "a INT"),
+        ("load", "3.csv"),
+    ]
+    pipeline.parts["lines"].function(Spark, settings, settings)
+    assert Spark.readStream.calls == [
+        ("format", "barnabas"),
+        ("option", "kafka.bootstrap.servers", "host:1"),
+        ("option", "subscribe", "orders"),
+        ("option", "kafka.isolation.level", "read_committed"),
+        ("option", "startingOffsets", "earliest"),
+        ("option", "maxOffsetsPerTrigger", "1000"),
+        ("load",),
+        ("withWatermark", "timestamp", "1 minute"),
+    ]

@@ -108,6 +108,14 @@ def test_a_checkpoint_of_another_source_says_so(held: object) -> None:
             {**BASE, "startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"1":6}}'},
             "different partitions",
         ),
+        (
+            {
+                **BASE,
+                "startingOffsetsByTimestamp": '{"orders":{"0":50}}',
+                "endingOffsetsByTimestamp": '{"orders":{"0":49}}',
+            },
+            "start timestamp 50 of orders-0 is greater than its end 49",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], said: str) -> None:

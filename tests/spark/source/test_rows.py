@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from barnabas.base.errors import KafkaError
-from barnabas.batch.build import build
+from barnabas.batch.build import build, build_empty
 from barnabas.batch.columnar import columns_of
 from barnabas.batch.compression import Codec
 from barnabas.batch.records import Record, TimestampType
@@ -37,6 +37,20 @@ def test_a_range_is_cut_out_of_its_batches() -> None:
     assert taken(data, 3, 12) == [list(range(3, 12))]
     assert taken(data, 5, 10) == [list(range(5, 10))]
     assert taken(data, 12, 12) == []
+
+
+def test_batches_without_records_are_passed_over() -> None:
+    """Compaction leaves them, to preserve a producer's last sequence number."""
+    data = a_batch(0, 2) + bytes(build_empty(2, 4)) + a_batch(5, 2)
+    assert taken(data, 0, 7) == [[0, 1, 5, 6]]
+    assert taken(data, 2, 5) == []
+
+
+def test_batches_from_before_a_time_are_passed_over() -> None:
+    data = a_batch(10, 2) + a_batch(0, 2) + a_batch(20, 2)
+    rows = Rows(schema_with(headers=False), WHERE)
+    found = rows.of(CompletedFetch(WHERE, data, 0, None, True), 0, 30, not_before_ms=1011)
+    assert [batch.column("offset").to_pylist() for batch in found] == [[10, 11, 20, 21]]
 
 
 def test_large_chunks_become_several_arrow_batches(monkeypatch: pytest.MonkeyPatch) -> None:

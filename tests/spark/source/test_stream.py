@@ -266,3 +266,30 @@ def test_deleted_offsets_are_reported(bootstrap: str, topic: str) -> None:
         assert between(lax, {topic: {"0": start}}, {topic: {"0": 20}}) == seen
     strict.stop()
     lax.stop()
+
+
+def test_a_stopped_stream_has_closed_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+
+    class Offsets:
+        def __init__(self, _: object) -> None:
+            pass
+
+        def partitions(self) -> list[TopicPartition]:
+            return []
+
+        def latest(self, *_: object) -> dict[TopicPartition, int]:
+            return {}
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr("barnabas.spark.source.stream.OffsetReader", Offsets)
+    reader = reader_of("nowhere:1", "t")
+    reader.stop()
+    assert closed == []
+    for stops in (1, 2):
+        reader.latestOffset({}, ALL)
+        reader.stop()
+        reader.stop()
+        assert len(set(closed)) == len(closed) == stops

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.arguments import KafkaParser
 from barnabas.cli.framework.connecting import add_connection_flags, open_admin
-from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.exits import Exit, UsageError
 from barnabas.cli.framework.flag_rules import FlagRules
 
 if TYPE_CHECKING:
@@ -70,11 +69,12 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     action = check_flags(FlagRules(parser, options), options)
     from barnabas.cli.acls.acl_rules import principals_of, resources_of, rules_of
+    from barnabas.cli.framework.kafka_errors import java_error_prefix
 
     rules = rules_of(FlagRules(parser, options), options) if action != "--list" else {}
     resources = resources_of(options)
     principals = principals_of(options.principal)
-    with _reporting_errors(), open_admin(parser, options) as admin:
+    with java_error_prefix(FAILED), open_admin(parser, options) as admin:
         if action == "--list":
             show(list_rules(admin, resources), principals)
         elif action == "--add":
@@ -82,17 +82,6 @@ def run(arguments: Sequence[str]) -> int:
         else:
             remove_rules(admin, rules, ask=not options.force)
     return Exit.OK
-
-
-@contextmanager
-def _reporting_errors() -> Iterator[None]:
-    from barnabas.base.errors import KafkaError
-    from barnabas.cli.framework.kafka_errors import as_java, exit_code
-
-    try:
-        yield
-    except KafkaError as error:
-        raise CommandError(f"{FAILED}{as_java(error)}", exit_code(error)) from error
 
 
 def check_flags(rules: FlagRules, options: Namespace) -> str:

@@ -43,6 +43,7 @@ TOOLS = (
     "metadata-shell",
     "producer-perf-test",
     "reassign-partitions",
+    "replica-verification",
     "server-start",
     "server-stop",
     "storage",

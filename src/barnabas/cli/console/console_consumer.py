@@ -18,7 +18,7 @@ from barnabas.cli.framework.connecting import add_connection_flags, client_prope
 from barnabas.cli.framework.exits import CommandError, Exit, one_line
 from barnabas.cli.framework.flag_rules import FlagRules
 from barnabas.cli.framework.interrupts import Shutdown, shutting_down_on_signal
-from barnabas.cli.framework.key_values import key_values
+from barnabas.cli.framework.key_values import add_key_value_flags, key_values
 from barnabas.cli.framework.numbers import long_integer, whole_number
 
 if TYPE_CHECKING:
@@ -62,15 +62,9 @@ def make_parser() -> KafkaParser:
     add("--max-messages", type=whole_number(-1), metavar="N", help="exit after this many records")
     add("--timeout-ms", type=long_integer, metavar="MS", help="exit if no record arrives for this long")
     add("--isolation-level", choices=ISOLATION_LEVELS, help="which transactional records to read")
-    for flag in ("--consumer-property", "--command-property"):
-        add(
-            flag,
-            dest="properties",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="property of the client",
-        )
+    add_key_value_flags(
+        parser, ("--consumer-property", "--command-property"), "properties", "property of the client"
+    )
     add(
         "--formatter",
         default="DefaultMessageFormatter",
@@ -78,15 +72,9 @@ def make_parser() -> KafkaParser:
         help="Default-, Logging-, NoOp-, Offsets-, GroupMetadata-, TransactionLog- or "
         "ShareGroupStateMessageFormatter, with or without package",
     )
-    for flag in ("--formatter-property", "--property"):
-        add(
-            flag,
-            dest="formatting",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="property of the formatter",
-        )
+    add_key_value_flags(
+        parser, ("--formatter-property", "--property"), "formatting", "property of the formatter"
+    )
     add("--formatter-config", metavar="FILE", help="properties file of the formatter")
     for kind in ("key", "value"):
         add(f"--{kind}-deserializer", metavar="CLASS", help=f"the same as {kind}.deserializer=CLASS")

@@ -21,7 +21,7 @@ from barnabas.cli.framework.connecting import (
 from barnabas.cli.framework.exits import Exit, UsageError, one_line
 from barnabas.cli.framework.flag_rules import FlagRules
 from barnabas.cli.framework.interrupts import stopping_at_once
-from barnabas.cli.framework.key_values import key_values, merge_flags
+from barnabas.cli.framework.key_values import add_key_value_flags, key_values, merge_flags
 from barnabas.cli.framework.numbers import MAX_LONG, whole_number
 
 if TYPE_CHECKING:
@@ -75,25 +75,11 @@ def make_parser() -> KafkaParser:
     add("--request-required-acks", metavar="ACKS", help="0, 1, or -1 for all in-sync replicas (default -1)")
     _add_numbers(parser)
     add("--line-reader", default=READERS[0], metavar="CLASS", help="only LineMessageReader, the default")
-    for flag in ("--reader-property", "--property"):
-        add(
-            flag,
-            dest="reading",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="property of the line reader",
-        )
+    add_key_value_flags(parser, ("--reader-property", "--property"), "reading", "property of the line reader")
     add("--reader-config", metavar="FILE", help="properties file that controls how lines are read")
-    for flag in ("--producer-property", "--command-property"):
-        add(
-            flag,
-            dest="properties",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="property of the client",
-        )
+    add_key_value_flags(
+        parser, ("--producer-property", "--command-property"), "properties", "property of the client"
+    )
     return parser
 
 

@@ -130,3 +130,12 @@ def error_prefix(prefix: str) -> Iterator[None]:
         yield
     except KafkaError as error:
         raise CommandError(f"{prefix}{message_of(error)}", exit_code(error)) from error
+
+
+@contextmanager
+def java_error_prefix(prefix: str) -> Iterator[None]:
+    """Like `error_prefix`, with the errors as Java prints them."""
+    try:
+        yield
+    except KafkaError as error:
+        raise CommandError(f"{prefix}{as_java(error)}", exit_code(error)) from error

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+
+
+def add_key_value_flags(parser: ArgumentParser, flags: Sequence[str], dest: str, about: str) -> None:
+    """Adds flags that may be repeated, all for the same properties."""
+    for flag in flags:
+        parser.add_argument(flag, dest=dest, action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
 def key_values(given: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`barnabas explain`: why does this group receive no records?"""
+"""`barnabas explain`: why does this group receive no records?  What is wrong with these partitions?"""
 
 from __future__ import annotations
 
@@ -32,18 +32,24 @@ COLUMNS = (
 def make_parser() -> FriendlyParser:
     parser = FriendlyParser(
         PROGRAM,
-        "Explain why the consumers of a group receive no records: the cause, the evidence, and what to do.",
+        "Explain why the consumers of a group receive no records, or what is wrong with partitions: the "
+        "cause, the evidence, and what to do.",
         "It only reads, and commits nothing.",
     )
     add = parser.add_argument
-    add("group", metavar="GROUP", help="the group.id of the consumers")
+    add("group", nargs="?", metavar="GROUP", help="the group.id of the consumers")
+    add(
+        "--partitions",
+        action="store_true",
+        help="explain partitions instead: offline, under-replicated, or stuck in a reassignment",
+    )
     add(
         "-t",
         "--topic",
         action="append",
         default=[],
         metavar="TOPIC",
-        help="a topic that the group should read; may be repeated",
+        help="a topic that the group should read, or to look at; may be repeated",
     )
     add(
         "--watch",
@@ -70,6 +76,12 @@ def make_parser() -> FriendlyParser:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
+    if options.partitions == (options.group is not None):
+        parser.error("give a group, or --partitions")
+    if options.partitions:
+        from barnabas.cli.friendly.explain_partitions import explain_partitions
+
+        return explain_partitions(parser, options)
     try:
         watch_ms = parse_duration_ms(options.watch)
     except ValueError as error:

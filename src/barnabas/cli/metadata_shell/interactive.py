@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
-from barnabas.cli.framework.exits import Exit
-from barnabas.cli.metadata_shell.nodes import Folder
+from barnabas.base.errors import KafkaError
+from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.metadata_shell.nodes import Folder, Node
 from barnabas.cli.metadata_shell.paths import components
 from barnabas.cli.metadata_shell.shell_commands import Shell, report_error
 
@@ -15,8 +17,11 @@ PROMPT = ">> "
 BANNER = "[ Kafka Metadata Shell ]"
 
 
-def run_interactive(shell: Shell) -> None:
-    """Runs commands until `exit` or the end of the input; Ctrl+C discards the line."""
+def run_interactive(shell: Shell, reload: Callable[[], Node] | None = None) -> None:
+    """Runs commands until `exit` or the end of the input; Ctrl+C discards the line.
+
+    `reload` returns the present tree of a running quorum, for each command.
+    """
     line_editor = _line_editor(shell)
     print(BANNER)
     while not shell.has_exited:
@@ -29,6 +34,11 @@ def run_interactive(shell: Shell) -> None:
             if line_editor is not None:
                 print()
             return
+        if reload is not None and line.strip():
+            try:
+                shell.root = reload()
+            except (CommandError, KafkaError) as error:
+                report_error(f"{error}; this is the metadata as it was last read", Exit.UNREACHABLE)
         _run_line(shell, line)
 
 

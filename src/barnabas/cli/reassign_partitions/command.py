@@ -7,8 +7,7 @@ Contains the flags, --generate and --list; plans belong in `plan`, --execute and
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.arguments import KafkaParser
@@ -88,7 +87,9 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
     action = check_flags(FlagRules(parser, options), options)
-    with _reporting_errors(), open_admin(parser, options) as admin:
+    from barnabas.cli.framework.kafka_errors import java_error_prefix
+
+    with java_error_prefix("Error: "), open_admin(parser, options) as admin:
         if action == "--list":
             print(active_reassignments(admin))
         elif action == "--generate":
@@ -103,18 +104,6 @@ def run(arguments: Sequence[str]) -> int:
             action_function = execute if action == "--execute" else cancel
             action_function(admin, options)
     return Exit.OK
-
-
-@contextmanager
-def _reporting_errors() -> Iterator[None]:
-    """Reports errors with the prefix of Apache Kafka's tool."""
-    from barnabas.base.errors import KafkaError
-    from barnabas.cli.framework.kafka_errors import as_java, exit_code
-
-    try:
-        yield
-    except KafkaError as error:
-        raise CommandError(f"Error: {as_java(error)}", exit_code(error)) from error
 
 
 def check_flags(rules: FlagRules, options: Namespace) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from barnabas.base.java_order import hash_map_order
 from barnabas.cli.reassign_partitions.plan import Plan
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
-from barnabas.client.admin.placement import Reassignment
+from barnabas.client.admin.reassignments import Reassignment
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
 

@@ -47,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 # The default of server.max.startup.time.ms.
 NO_LIMIT = 2**63 - 1
+# Stops a node like SIGTERM, but without a controlled shutdown: if the whole cluster stops, no broker is left
+# to take over its leaderships.
+STOP_ALONE = signal.SIGUSR1
 # Signals within this time count as one: timeout(1) and terminals signal a process and its process group.
 SAME_SIGNAL_NS = 500_000_000
 
@@ -105,7 +108,7 @@ class ServerProcess:
 
     def run(self) -> int:
         """Serves until a signal or a fatal error.  Raises CommandError if the node could not start."""
-        signals = [signal.SIGTERM, signal.SIGINT]
+        signals = [signal.SIGTERM, signal.SIGINT, STOP_ALONE]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             # A closed terminal stops the node cleanly, except under nohup.
             signals.append(signal.SIGHUP)
@@ -186,6 +189,10 @@ class ServerProcess:
     # Stopping --------------------------------------------------------------------------------------------
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == STOP_ALONE:
+            self._reactor.post(self._broker.lifecycle.stop)
+            if self._is_stopping:
+                return
         now_ns = self._clock.monotonic_ns()
         if self._stop_requested_ns is None:
             self._stop_requested_ns = now_ns
@@ -193,7 +200,7 @@ class ServerProcess:
             # A second request does not wait for the draining.
             os._exit(Exit.INTERRUPTED)
         if self._failure is not None:
-            # It stops already because something has failed: whoever asks for its end need not wait for more.
+            # It is stopping already because of a failure: a stop request need not wait any longer.
             self._reactor.post(self._stopped)
         if self._is_stopping:
             return

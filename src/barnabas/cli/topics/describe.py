@@ -11,7 +11,7 @@ from barnabas.base.java_order import buckets_for, hash_map_order
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
 from barnabas.cli.topics.command import FAILED, existing_topics
 from barnabas.client.admin.configs import ConfigEntry, ConfigResource, ConfigResourceType
-from barnabas.client.admin.placement import Reassignment
+from barnabas.client.admin.reassignments import Reassignment
 from barnabas.client.admin.topics import PARTITIONS_PER_RESPONSE, PartitionDescription, TopicDescription
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin

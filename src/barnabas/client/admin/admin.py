@@ -12,7 +12,7 @@ from barnabas.client.admin.configs import ConfigCalls
 from barnabas.client.admin.groups.group_offsets import GroupOffsetCalls
 from barnabas.client.admin.groups.groups import GroupCalls
 from barnabas.client.admin.log_dirs import LogDirCalls
-from barnabas.client.admin.placement import PlacementCalls
+from barnabas.client.admin.reassignments import ReassignmentCalls
 from barnabas.client.admin.records import RecordCalls
 from barnabas.client.admin.security.acls import AclCalls
 from barnabas.client.admin.security.quotas import QuotaCalls
@@ -34,7 +34,7 @@ class Admin(
     ConfigCalls,
     RecordCalls,
     LogDirCalls,
-    PlacementCalls,
+    ReassignmentCalls,
     GroupCalls,
     GroupOffsetCalls,
     TransactionCalls,

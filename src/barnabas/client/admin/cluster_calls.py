@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from barnabas import __version__
 from barnabas.base.ids import Uuid
@@ -190,10 +191,9 @@ class ClusterCalls(AdminCalls):
             topic_name=CLUSTER_METADATA,
             partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
         )
-        response = await self._send_to_any(
-            DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms
+        response = await self._send_to_controller(
+            DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, timeout_ms, _check_code
         )
-        check(response.error_code, response.error_message or None)
         quorum = response.topics[0].partitions[0]
         check(quorum.error_code, quorum.error_message or None)
         return QuorumInfo(
@@ -230,8 +230,7 @@ class ClusterCalls(AdminCalls):
                 for endpoint in endpoints
             ],
         )
-        response = await self._send_to_any(request, AddRaftVoterResponse, timeout_ms)
-        check(response.error_code, response.error_message)
+        await self._send_to_controller(request, AddRaftVoterResponse, timeout_ms, _check_code)
 
     async def remove_raft_voter(
         self,
@@ -245,14 +244,12 @@ class ClusterCalls(AdminCalls):
         request = RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id
         )
-        response = await self._send_to_any(request, RemoveRaftVoterResponse, timeout_ms)
-        check(response.error_code, response.error_message)
+        await self._send_to_controller(request, RemoveRaftVoterResponse, timeout_ms, _check_code)
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: int | None = None) -> None:
         """Remove the registration of a broker that will not come back."""
         request = UnregisterBrokerRequest(broker_id=broker_id)
-        response = await self._send_to_any(request, UnregisterBrokerResponse, timeout_ms)
-        check(response.error_code, response.error_message)
+        await self._send_to_controller(request, UnregisterBrokerResponse, timeout_ms, _check_code)
 
     async def describe_api_versions(
         self, *, timeout_ms: int | None = None
@@ -280,3 +277,12 @@ def _replica(replica: DescribeQuorumResponse.ReplicaState) -> QuorumReplica:
 def _operations(bits: int) -> tuple[Operation, ...] | None:
     numbers = operations(bits)
     return None if numbers is None else tuple(Operation(number) for number in numbers)
+
+
+class _WithError(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+def _check_code(response: _WithError) -> None:
+    check(response.error_code, response.error_message or None)

@@ -131,7 +131,8 @@ def partitioner(settings: Settings, random: Random) -> Partitioner | None:
         return _Function(made)
     if hasattr(made, "configure"):
         made.configure(settings)
-    return made  # type: ignore[no-any-return]  # the user's own object
+    partitioner: Partitioner = made
+    return partitioner
 
 
 def next_sticky(current: int, queue_sizes: Sequence[int | None], adaptive: bool, random: Random) -> int:

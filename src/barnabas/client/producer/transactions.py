@@ -114,8 +114,16 @@ class Transactions:
         return False
 
     def batch_failed(self, error: KafkaError) -> None:
+        """The transaction can only be aborted, unless the producer cannot continue at all.
+
+        A partition that refuses a batch with INVALID_TXN_STATE does not know its transaction, or no longer
+        knows it: the coordinator can still abort it, as with Apache Kafka's producer.
+        """
         self._epoch_is_spent = True
-        self._fail(error)
+        if error.code is ErrorCode.INVALID_TXN_STATE and self.state in (State.OPEN, State.ENDING):
+            self.state, self.error = State.FAILED, error
+        else:
+            self._fail(error)
 
     def _fail(self, error: KafkaError) -> None:
         if isinstance(error, InvalidProducerEpochError):

@@ -130,7 +130,7 @@ class GroupTable:
         """Returns a group of this kind; raises GROUP_ID_NOT_FOUND if there is none."""
         group = self.find(group_id)
         if not isinstance(group, kind):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.kind} group.")
+            raise wrong_kind(group_id, kind)
         return group
 
     def put(self, group: Group) -> None:
@@ -143,3 +143,7 @@ class GroupTable:
 
 def not_found(group_id: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def wrong_kind(group_id: str, kind: type[Group]) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.kind} group.")

@@ -9,6 +9,7 @@ One small request must not stall a broker: other clients get responses all the w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -109,8 +110,7 @@ class StallAttack:
 
     @property
     def name(self) -> str:
-        shown = {name: value for name, value in self.fixed.items() if isinstance(value, int | str)}
-        fixed = ",".join(f"{name}={value}" for name, value in shown.items())
+        fixed = ",".join(f"{name}={_shown(value)}" for name, value in self.fixed.items())
         return (
             f"{self.route.api.name} v{self.version} {'.'.join(self.path)}"
             f"{f'[{fixed}]' if fixed else ''} {self.kind.value} {self.size // 1000} kB"
@@ -122,6 +122,12 @@ class StallAttack:
     def frame(self, existing: Existing, correlation_id: int = 1) -> bytes:
         """With its size, ready to be sent."""
         return write_request(self.request(existing), self.version, correlation_id, "stall")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "null"
+    return "zero" if value == ZERO_UUID else str(value)
 
 
 def attacks(
@@ -195,13 +201,22 @@ class _Filler:
             return _VALUES[known.attribute]
         if not known.is_array:
             return self._value(known, rest or (), count)
-        many = count if rest == () else 1
+        if rest != ():
+            return [self._value(known, rest or (), count)]
         made = []
-        for _ in range(many):
-            if rest == ():
-                self._number += 1
-            made.append(self._value(known, rest or (), count))
-        return made
+        for _ in range(min(count, self._distinct())):
+            self._number += 1
+            made.append(self._value(known, (), count))
+        # The others are the same again.
+        return [made[at % len(made)] for at in range(count)]
+
+    def _distinct(self) -> int:
+        """The number of different elements."""
+        if self._attack.kind is Kind.UNKNOWN:
+            return self._attack.size
+        if self._attack.kind is Kind.REPEATED:
+            return 1
+        return math.lcm(len(self._existing.names), len(self._existing.ids), self._existing.partitions)
 
     def _value(self, known: Field, path: tuple[str, ...], count: int) -> Any:
         if known.struct is not None:

@@ -5,7 +5,7 @@ Shared by the scenarios and tests of the metadata side; not a scenario itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.base.ids import Uuid
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
@@ -59,21 +59,32 @@ def configuration(
     )
 
 
-def format_folder(disk: Disk, log_dir: str = DATA, *, release: str = "4.1", dynamic: bool = False) -> None:
-    """The result of `storage format`, with the same ids every time."""
+ALONE = (InitialVoter(NODE_ID, "localhost", 19093, DIRECTORY_ID),)
+
+
+def format_folder(
+    disk: Disk,
+    log_dir: str = DATA,
+    *,
+    release: str = "4.1",
+    dynamic: bool = False,
+    node_id: int = NODE_ID,
+    directory_id: Uuid = DIRECTORY_ID,
+    voters: Sequence[InitialVoter] = ALONE,
+) -> None:
+    """The result of `storage format`, with the same ids every time; only a voter gets the voters."""
     version, levels = choose_levels(
         {}, metadata_version_named(release), dynamic_quorum=dynamic, unstable=False
     )
     disk.make_folder(log_dir)
     content = bootstrap_checkpoint(first_records(version, levels), NOW_MS)
     disk.write_atomically(f"{log_dir}/{BOOTSTRAP_FILE}", content)
-    if dynamic:
+    if dynamic and any(voter.node_id == node_id for voter in voters):
         folder = f"{log_dir}/{METADATA_FOLDER}"
-        voter = InitialVoter(NODE_ID, "localhost", 19093, DIRECTORY_ID)
         disk.make_folder(folder)
-        content = voters_checkpoint((voter,), "CONTROLLER", 1, NOW_MS)
+        content = voters_checkpoint(voters, "CONTROLLER", 1, NOW_MS)
         disk.write_atomically(f"{folder}/{FIRST_SNAPSHOT.file_name}", content)
-    write_meta_properties(disk, log_dir, MetaProperties(V1, CLUSTER_ID, NODE_ID, DIRECTORY_ID), NOW_MS)
+    write_meta_properties(disk, log_dir, MetaProperties(V1, CLUSTER_ID, node_id, directory_id), NOW_MS)
     disk.sync_folder("/")
 
 
@@ -88,6 +99,7 @@ def make_metadata(
         random=node.random,
         timers=node.timers,
         workers=node.workers,
+        network=node.network,
         on_failure=node.halt if on_failure is None else on_failure,
     )
 

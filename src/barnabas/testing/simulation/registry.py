@@ -59,11 +59,12 @@ def planted(
 
 
 def load_all() -> None:
-    """Import every module of `scenarios/`, in order of name."""
+    """Import every module of `scenarios/` and of the packages in it, in order of name."""
     from barnabas.testing.simulation import scenarios
 
-    for module in sorted(pkgutil.iter_modules(scenarios.__path__), key=lambda each: each.name):
-        importlib.import_module(f"{scenarios.__name__}.{module.name}")
+    modules = pkgutil.walk_packages(scenarios.__path__, f"{scenarios.__name__}.")
+    for module in sorted(modules, key=lambda each: each.name):
+        importlib.import_module(module.name)
 
 
 def _first_line(function: Callable[..., object]) -> str:

@@ -72,9 +72,9 @@ def served(log: Log, known_offsets: Sequence[int]) -> Served:
             continue
         if result.slice is None:
             break
-        for batch, is_sound in parsed(result.slice.read()):
+        for batch, is_valid in parsed(result.slice.read()):
             base_offset, last = offsets_of(batch)
-            if not is_sound:
+            if not is_valid:
                 raise TornFault(f"{log.name}: the batch at {base_offset} was read with a wrong CRC")
             if base_offset <= last_offset:
                 raise TornFault(f"{log.name}: offset {base_offset} was read after {last_offset}")
@@ -312,7 +312,7 @@ def _on_a_disk(wound: Wound) -> Disk:
 
 
 def _log_start(wound: Wound, partition: TopicPartition) -> int | None:
-    """The value in the damaged checkpoint, which cannot be told from a true one."""
+    """The value in the damaged checkpoint, which cannot be distinguished from a correct one."""
     try:
         return OffsetCheckpoint(_on_a_disk(wound), "", wound.kind).read().get(partition)
     except DamagedFile:

@@ -10,10 +10,10 @@ accepts a new batch, and opens again after a clean shutdown with nothing to repa
 A batch with a bad CRC is never returned, not even where CRCs are not checked at startup.  After a clean
 shutdown only the last batches of a log are read, as in Apache Kafka, or startup time would grow with the
 data.  Apache Kafka then sends a batch that went bad unchanged, and leaves it to the consumer to detect it.
-Here `Log.read` checks each batch from before the restart when it is first read (segment_search.py): a reader
-gets all batches before the bad one, gets CORRUPT_MESSAGE for that one, and can continue after it.  Batches
-that this process has written itself, or read during recovery, were checked then, and are sent unread.
-Timestamp lookups, the cleaner and producer replay use the same check.
+Here `Log.read` checks each batch from before the restart when it is first read
+(storage/segment/segment_search.py): a reader gets all batches before the bad one, gets CORRUPT_MESSAGE for
+that one, and can continue after it.  Batches that this process has written itself, or read during recovery,
+were checked then, and are sent unread. Timestamp lookups, the cleaner and producer replay use the same check.
 
 Not detectable: offset and leader epoch of a batch are not covered by its CRC, and checkpoints, leader epochs
 and the index of aborted transactions have none; a wrong value that fits is believed.

@@ -70,6 +70,32 @@ def test_trouble_for_the_moment_is_not_the_users(run: Run, code: ErrorCode) -> N
     run(work())
 
 
+def test_a_partition_without_a_leader_or_paused_does_not_hold_up_the_others(run: Run) -> None:
+    """Of five partitions the last one has records; one before it has no leader, and one is paused."""
+
+    async def work() -> None:
+        async with scripted() as broker:
+            await fill(broker, 3)
+            broker.partitions = 5
+
+            def metadata(request: MetadataRequest, version: int) -> Any:
+                response: Any = broker.metadata(request, version)
+                response.topics[0].partitions[1].leader_id = -1
+                response.topics[0].partitions[1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
+                return response
+
+            broker.handlers[MetadataRequest] = metadata
+            without_leader, paused = TopicPartition(TOPIC, 1), TopicPartition(TOPIC, 2)
+            async with Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
+                consumer.assign([without_leader, paused, WHERE])
+                consumer.pause(paused)
+                for partition in (without_leader, paused, WHERE):
+                    consumer.seek(partition, 0)
+                assert await take(consumer, 3) == [0, 1, 2]
+
+    run(work())
+
+
 def test_a_refusal_is_the_users(run: Run) -> None:
     async def work() -> None:
         async with scripted() as broker, Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:

@@ -82,6 +82,16 @@ def test_a_topic_that_does_not_exist_cannot_be_assigned(assign: Any, homogeneous
     assert sorted(len(assignment) for assignment in assign(spec_of(homogeneous, 1)).values()) == [0, 1]
 
 
+def test_members_are_ordered_as_java_orders_strings() -> None:
+    """By UTF-16 units: a character beyond the first plane comes before the last ones of that plane."""
+    topic = Uuid.from_words(1, 1)
+    ordered = ["a", "z\u00e9", "\u4e2d", "\U0001f600a", "\U0001f600b", "\ufffd"]
+    members = {name: MemberSpec((topic,), 1) for name in reversed(ordered)}
+    assigned = range_assignor.assign(GroupSpec(members, True, {}, lambda _: len(ordered)))
+    owners = {number: name for name in ordered for number in assigned[name][topic]}
+    assert [owners[number] for number in range(len(ordered))] == ordered
+
+
 def test_a_group_without_members_has_no_assignment() -> None:
     empty = GroupSpec({}, True, {}, lambda _: 1)
     assert uniform.assign(empty) == range_assignor.assign(empty) == {}
@@ -107,7 +117,7 @@ def test_an_assignor_error_is_returned_to_the_member() -> None:
 
 
 def test_members_without_partitions_to_give_up_are_skipped() -> None:
-    loads = [0, 3, 3]
+    loads = [1, 4, 4]
     order = LoadOrder([0, 1, 2], loads)
     assert order.imbalance == 3
     first = order.next_most_loaded()
@@ -118,3 +128,8 @@ def test_members_without_partitions_to_give_up_are_skipped() -> None:
     assert order.next_most_loaded() == 0
     order.exclude_most_loaded()
     assert order.next_most_loaded() is None
+
+
+def test_members_with_equal_loads_give_up_partitions_in_turn() -> None:
+    order = LoadOrder([0, 1, 2], [2, 2, 2])
+    assert [order.next_most_loaded() for _ in range(6)] == [2, 1, 0, 2, 1, 0]

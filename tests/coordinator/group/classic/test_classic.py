@@ -319,3 +319,17 @@ def test_a_simple_group_exists_as_long_as_its_offsets() -> None:
     world.pass_ms(2 * DAY_MS)
     assert "simple" not in world.machine.table
     assert not world.machine.offsets.has_offsets("simple")
+
+
+def test_sessions_of_loaded_groups_count_whatever_other_groups_there_are() -> None:
+    """An empty group is loaded before the one with a member."""
+    world = ClassicWorld()
+    value = OffsetCommitValue(offset=1, leader_epoch=-1, metadata="", commit_timestamp=NOW_MS)
+    entry = Entry(OffsetCommitKey(group="simple", topic="t", partition=0), value, 3)
+    world.store.append([entry], None, 0, None, atomic=True)
+    world.reload()
+    world.stable(1)
+    world.reload()
+    assert [group.group_id for group in world.machine.table] == ["simple", GROUP]
+    world.pass_ms(SESSION_MS)
+    assert world.state == "Empty"

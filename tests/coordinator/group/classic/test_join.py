@@ -307,3 +307,27 @@ def test_joining_is_recorded_as_events() -> None:
         EventKind.ASSIGNMENT,
     ]
     assert world.machine.events.of(GROUP)[0].reason == "first start"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_an_assigned_id_that_is_never_used_leaves_no_trace_in_an_empty_group(leaves: bool) -> None:
+    world = ClassicWorld()
+    pending = world.new_id()
+    if leaves:
+        world.leave((pending, None))
+    else:
+        world.pass_ms(SESSION_MS)
+    assert (world.state, world.group.generation) == ("Empty", 0)
+    assert world.events() == []
+    assert world.join(pending).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_first_generation_is_one_also_after_a_failover() -> None:
+    world = ClassicWorld()
+    world.joining(instance_id="one")
+    assert len(world.store.entries) == 1, "the new group is in the log"
+    world.reload()
+    assert (world.state, world.group.generation) == ("Empty", 0)
+    joining = world.joining(instance_id="one")
+    world.pass_ms(INITIAL_DELAY_MS)
+    assert value_of(joining).generation_id == 1

@@ -12,6 +12,7 @@ from tests.coordinator.group.worlds.classic_world import (
     SESSION_MS,
     TOPIC,
     ClassicWorld,
+    subscription,
 )
 from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
@@ -166,6 +167,20 @@ def test_a_static_member_survives_a_rebalance_until_its_session_expires() -> Non
     assert set(world.group.members) == {members[0]}, "but it must send SyncGroup"
 
 
+def test_an_absent_static_leader_is_replaced_by_a_member_that_has_joined() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2, instances=["one", "two"], session_ms=5 * REBALANCE_MS)
+    name = next(name for name, member_id in named(world).items() if member_id == follower)
+    joining = world.joining(
+        follower, instance_id=name, protocols=[("range", subscription("u"))], session_ms=5 * REBALANCE_MS
+    )
+    world.pass_ms(REBALANCE_MS)
+    response = value_of(joining)
+    assert (response.leader, response.member_id) == (follower, follower)
+    assert {member.member_id for member in response.members} == {leader, follower}
+    assert world.group.leader_id == follower
+
+
 def test_a_rebalance_waits_while_all_static_members_are_absent() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2, instances=["one", "two"], session_ms=3 * REBALANCE_MS)
@@ -194,3 +209,43 @@ def test_an_absent_static_member_expires() -> None:
     assert world.state == "Empty"
     assert world.join("whoever", instance_id="one").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.join(instance_id="one") is PENDING
+
+
+def test_a_replacement_that_waits_for_a_rebalance_outlives_its_session() -> None:
+    """It has joined: only the others are waited for."""
+    world = ClassicWorld()
+    both = [("range", TOPIC), ("roundrobin", TOPIC)]
+    world.stable(2, instances=["one", "two"], protocols=both)
+    other = named(world)["two"]
+    joining = world.joining(instance_id="one", protocols=[both[1]])
+    for _ in range(4):
+        world.pass_ms(SESSION_MS // 2)
+        assert world.heartbeat(other, 1, "two") is ErrorCode.REBALANCE_IN_PROGRESS
+    world.joining(other, instance_id="two", protocols=both)
+    response = value_of(joining)
+    assert (response.error_code, response.generation_id) == (0, 2)
+    assert set(world.group.members) == {response.member_id, other}
+
+
+def test_a_replacement_of_a_waiting_member_counts_once() -> None:
+    """The rebalance ends as soon as the last member joins."""
+    world = ClassicWorld()
+    leader, _ = world.stable(2, instances=["one", "two"])
+    name = next(name for name, member_id in named(world).items() if member_id == leader)
+    other_name, other = next(item for item in named(world).items() if item[0] != name)
+    world.joining(leader, instance_id=name)
+    replacing = world.joining(instance_id=name)
+    assert world.state == "PreparingRebalance"
+    assert value_of(world.joining(other, instance_id=other_name)).generation_id == 2
+    assert value_of(replacing).generation_id == 2
+
+
+def test_a_replacement_that_sends_nothing_expires() -> None:
+    world = ClassicWorld()
+    world.stable(1, instances=["one"])
+    world.pass_ms(SESSION_MS // 2)
+    assert world.join(instance_id="one").error_code == 0
+    world.pass_ms(SESSION_MS - 1)
+    assert world.state == "Stable"
+    world.pass_ms(1)
+    assert world.state == "Empty"

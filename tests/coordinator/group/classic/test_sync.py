@@ -16,6 +16,7 @@ from tests.coordinator.group.worlds.classic_world import (
     SESSION_MS,
     ClassicWorld,
 )
+from tests.coordinator.group.worlds.consumer_world import ConsumerWorld, assignment_bytes
 from tests.coordinator.shard_world import COMMIT_TIMEOUT_MS, PENDING, value_of
 
 
@@ -334,3 +335,35 @@ def test_more_members_than_partitions_get_empty_assignments() -> None:
     world.sync(members[0], 2, {members[0]: b"all of it"})
     assert [value_of(promise).assignment for promise in waiting] == [b""] * 4
     assert world.state == "Stable"
+
+
+def test_a_member_that_waits_for_its_assignment_outlives_its_session() -> None:
+    world = ClassicWorld()
+    leader, follower = world.stable(2)
+    joining = world.joining(leader)
+    world.join(follower)
+    assert value_of(joining).generation_id == 2
+    waiting = world.syncing(follower, 2)
+    for _ in range(4):
+        world.pass_ms(SESSION_MS // 2)
+        assert world.heartbeat(leader, 2) is ErrorCode.NONE
+    world.sync(leader, 2, {follower: b"all"})
+    assert value_of(waiting).assignment == b"all"
+    world.pass_ms(SESSION_MS)
+    assert world.group.is_empty, "now heartbeats are expected again"
+
+
+def test_a_group_may_be_converted_while_its_assignment_is_written() -> None:
+    world = ConsumerWorld({"group.initial.rebalance.delay.ms": "0"})
+    member = world.new_id()
+    joining = world.joining(member, protocols=[("range", world.subscription("t"))])
+    world.pass_ms(1)
+    assert value_of(joining).generation_id == 1
+    world.store.held_at = world.store.end
+    syncing = world.syncing(member, 1, {member: assignment_bytes({"t": [0]})})
+    assert value_of(syncing) is PENDING
+    world.beat("new", 0)
+    world.store.held_at = None
+    world.shard.look_at_commits()
+    assert set(world.consumers.members) == {member, "new"}
+    assert value_of(syncing).error_code == ErrorCode.REBALANCE_IN_PROGRESS

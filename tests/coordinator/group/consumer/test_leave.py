@@ -223,3 +223,15 @@ def test_only_an_empty_group_can_be_deleted(kind: str) -> None:
         assert world.machine.table.get(GROUP) is None
     else:
         assert results == [{GROUP: ErrorCode.NON_EMPTY_GROUP}]
+
+
+def test_a_static_member_that_returns_has_the_target_of_its_predecessor_in_the_log() -> None:
+    world = ConsumerWorld()
+    world.beat("a", 0, instance_id="one")
+    target = world.target("a")
+    world.beat("a", -2, instance_id="one")
+    world.beat("b", 0, instance_id="one")
+    world.reload()
+    assert [group.group_id for group in world.machine.table] == [GROUP]
+    assert world.consumers.target.keys() == {"b"}
+    assert world.target("b") == target != {}

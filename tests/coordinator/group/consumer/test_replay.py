@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import Uuid
 from barnabas.coordinator.entry import GROUP as GROUP_COORDINATOR
 from barnabas.coordinator.entry import Entry, decode, encode
 from barnabas.coordinator.group.consumer import entries
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.coordinator.group.consumer.member import ConsumerMember, MemberState
+from barnabas.coordinator.group.consumer.member import ClassicMemberMetadata, ConsumerMember, MemberState
 from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.protocol.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -157,3 +158,42 @@ def test_a_tombstone_of_a_replaced_static_member_keeps_the_instance_id_of_its_su
     assert group.static_members == {"one": "new"}
     group.remove_member("new")
     assert group.static_members == {}
+
+
+def test_a_static_member_inherits_the_target_of_the_one_it_replaces() -> None:
+    group = ConsumerGroup(GROUP)
+    topic = Uuid.from_words(1, 1)
+    target = {topic: frozenset({1, 2})}
+    group.static_members["one"] = "a"
+    group.update_target("a", target)
+    assert group.target_of("b", "one") == target
+    assert group.target_of("b", "two") == {}
+    assert group.target_of("a", None) == target
+    assert group.target_of("b", None) == {}
+    group.remove_target("a")
+    assert group.target_of("b", "one") == {}
+
+
+@pytest.mark.parametrize(
+    ("leaving", "expected"),
+    [("", False), ("x", False), ("xy", True), ("xya", True), ("a", False), ("ab", False), ("xab", False)],
+)
+def test_only_classic_members_remain_when_all_others_leave(leaving: str, expected: bool) -> None:
+    """`a`, `b` and `c` use the classic protocol, `x` and `y` the consumer protocol."""
+    group = ConsumerGroup(GROUP)
+    for name in "abcxy":
+        classic = ClassicMemberMetadata(10_000, ()) if name in "abc" else None
+        group.update_member(ConsumerMember(name, classic=classic))
+    members = [group.members[name] for name in leaving]
+    assert group.all_use_classic_protocol_except(members) is expected
+
+
+def test_states_have_apache_kafkas_numbers() -> None:
+    numbers = {state.name: state.value for state in MemberState}
+    assert numbers == {"STABLE": 0, "UNREVOKED_PARTITIONS": 1, "UNRELEASED_PARTITIONS": 2, "UNKNOWN": 127}
+    assert [MemberState.of(number).name for number in (0, 2, 3, 127)] == [
+        "STABLE",
+        "UNRELEASED_PARTITIONS",
+        "UNKNOWN",
+        "UNKNOWN",
+    ]

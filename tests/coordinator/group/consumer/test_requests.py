@@ -8,6 +8,8 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.config import BROKER
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.coordinator.group.consumer.member import ClassicMemberMetadata, ConsumerMember
 from barnabas.coordinator.group.consumer.options import MigrationPolicy, assignors_of, migration_policy
 from barnabas.coordinator.group.consumer.requests import check_heartbeat
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -115,3 +117,47 @@ def test_migration_policies(name: str, upgrade: bool, downgrade: bool) -> None:
     policy = migration_policy(settings(group_consumer_migration_policy=name))
     assert isinstance(policy, MigrationPolicy)
     assert (policy.allows_upgrade, policy.allows_downgrade) == (upgrade, downgrade)
+
+
+def test_offsets_may_be_committed_without_a_member_only_while_there_is_none() -> None:
+    group = ConsumerGroup("g")
+
+    def refusal(member_id: str, epoch: int, *, transactional: bool = False, version: int = 9) -> ErrorCode:
+        try:
+            group.validate_offset_commit(
+                member_id, None, epoch, transactional=transactional, api_version=version
+            )
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    assert refusal("", -1) is ErrorCode.NONE
+    assert refusal("", 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    group.update_member(ConsumerMember("a", member_epoch=3))
+    assert refusal("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refusal("", -1, transactional=True) is ErrorCode.NONE
+    assert refusal("x", -1, transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refusal("a", 3) is ErrorCode.NONE
+    assert refusal("a", 2) is ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal("a", 3, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert refusal("a", 3, version=3, transactional=True) is ErrorCode.NONE
+    classic = ClassicMemberMetadata(10_000, ())
+    group.update_member(ConsumerMember("c", member_epoch=3, classic=classic))
+    assert refusal("c", 3, version=8) is ErrorCode.NONE
+    assert refusal("c", 2, version=8) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_offsets_may_be_fetched_without_a_member() -> None:
+    group = ConsumerGroup("g")
+    group.update_member(ConsumerMember("a", member_epoch=3))
+    group.validate_offset_fetch(None, -1)
+    group.validate_offset_fetch("a", 3)
+    for member_id, epoch, code in (
+        ("a", 4, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            group.validate_offset_fetch(member_id, epoch)
+        assert refused.value.code is code

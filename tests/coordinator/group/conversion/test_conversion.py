@@ -11,7 +11,10 @@ from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.group import ClassicGroup
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.protocol.record_frame import write_versioned
-from barnabas.protocol.records.consumer_protocol import ConsumerProtocolAssignment
+from barnabas.protocol.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from tests.coordinator.group.worlds.classic_world import GROUP
 from tests.coordinator.group.worlds.consumer_world import (
     SESSION_MS,
@@ -379,3 +382,105 @@ def test_offset_fetch_and_transactional_commit_validation() -> None:
     expiration = group.offset_expiration()
     assert expiration is not None
     assert expiration(7) == 7
+
+
+def racked(rack_id: str | None) -> list[tuple[str, bytes]]:
+    message = ConsumerProtocolSubscription(topics=["t"], rack_id=rack_id)
+    return [("range", write_versioned(message, 3))]
+
+
+def test_a_classic_member_keeps_what_is_known_of_it() -> None:
+    world = ConsumerWorld(QUICK)
+    member = world.new_id()
+    joined = world.joining(member, protocols=racked("r1"), session_ms=9_000, rebalance_ms=50_000)
+    world.pass_ms(1)
+    assert value_of(joined).generation_id == 1
+    world.sync(member, 1, {member: assignment_bytes({"t": [0, 1, 2, 3]})})
+    world.beat("m", 0)
+    known = world.consumers.members[member]
+    assert (known.rack_id, known.rebalance_timeout_ms, known.instance_id) == ("r1", 50_000, None)
+    assert (known.client_id, known.client_host) == ("client", "/127.0.0.1")
+    assert (known.member_epoch, known.previous_member_epoch) == (1, 1)
+    assert known.classic is not None
+    assert known.classic.session_timeout_ms == 9_000
+    assert [protocol.name for protocol in known.classic.protocols] == ["range"]
+    world.join(member, protocols=racked(None), rebalance_ms=-1, session_ms=8_000)
+    known = world.consumers.members[member]
+    assert (known.rack_id, known.rebalance_timeout_ms) == ("r1", 50_000)
+    assert known.classic is not None
+    assert known.classic.session_timeout_ms == 8_000
+    world.join(member, protocols=racked("r2"), rebalance_ms=40_000)
+    known = world.consumers.members[member]
+    assert (known.rack_id, known.rebalance_timeout_ms) == ("r2", 40_000)
+
+
+def test_a_classic_member_of_a_consumer_group_expires_with_its_session() -> None:
+    world, classic = classic_world()
+    world.beat("m", 0)
+    world.join(classic, protocols=racked(None), session_ms=9_000, rebalance_ms=50_000)
+    world.pass_ms(8_999)
+    assert classic in world.consumers.members
+    world.pass_ms(1)
+    assert set(world.consumers.members) == {"m"}
+
+
+def test_static_classic_members_of_a_consumer_group_are_known_by_both_ids() -> None:
+    world = ConsumerWorld(QUICK)
+    joining = world.joining(instance_id="one", protocols=racked(None))
+    world.pass_ms(1)
+    member = value_of(joining).member_id
+    world.sync(member, 1, {member: assignment_bytes({"t": [0, 1, 2, 3]})}, instance_id="one")
+    world.beat("m", 0, instance_id="two")
+    assert world.heartbeat(member, 1, "one") is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.heartbeat("other", 1, "one") is ErrorCode.FENCED_INSTANCE_ID
+    assert world.heartbeat(member, 1, "three") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.heartbeat("m", 2, "two") is ErrorCode.UNKNOWN_MEMBER_ID, "it uses the other protocol"
+    assert world.leave(("other", "one"), ("", "three"), (member, "two")) == [
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert set(world.consumers.members) == {member, "m"}
+    assert world.leave((member, "one"), ("", "two")) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert world.consumers.members == {}
+
+
+def test_a_group_is_listed_by_its_kind_and_state() -> None:
+    world, member = classic_world()
+
+    def listed() -> tuple[str, str, str, str]:
+        group = world.machine.table.find(GROUP).listed()
+        return group.group_id, group.protocol_type, group.group_state, group.group_type
+
+    assert listed() == (GROUP, "consumer", "Stable", "classic")
+    assert world.machine.table.find(GROUP).has_member(member)
+    world.beat("m", 0)
+    assert listed() == (GROUP, "consumer", "Reconciling", "consumer")
+    group = world.machine.table.find(GROUP)
+    assert [group.has_member(name) for name in (member, "m", "x")] == [True, True, False]
+    with pytest.raises(KafkaError) as refused:
+        world.machine.table.find_kind(GROUP, ClassicGroup)
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert refused.value.message == f"Group {GROUP} is not a classic group."
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "names", "expected"),
+    [
+        ("consumer", ["range"], True),
+        ("consumer", ["other", "range"], True),
+        ("consumer", ["roundrobin"], False),
+        ("consumer", [], False),
+        ("connect", ["range"], False),
+    ],
+)
+def test_a_classic_member_must_support_what_the_others_do(
+    protocol_type: str, names: list[str], expected: bool
+) -> None:
+    world, _ = classic_world()
+    world.beat("m", 0)
+    assert world.consumers.supports_classic_protocols(protocol_type, names) is expected
+    empty = ConsumerGroup(GROUP)
+    assert empty.supports_classic_protocols(protocol_type, names) is (
+        protocol_type == "consumer" and bool(names)
+    )

@@ -15,7 +15,8 @@ def test_deleted_offsets_are_removed() -> None:
     assert world.delete("g", {"t": [0, 7], "v": [0]}) == {"t": {0: NONE, 7: NONE}, "v": {0: NONE}}
     assert world.fetch("g") == {"t": {1: 5}, "u": {0: 6}}
     assert len(world.store.entries) == 4, "only existing offsets have a tombstone"
-    assert world.machine.events.of("g")[-1].kind is EventKind.OFFSETS_DELETED
+    event = world.machine.events.of("g")[-1]
+    assert (event.kind, event.reason, event.count) == (EventKind.OFFSETS_DELETED, "on request", 1)
     world.reload()
     assert world.fetch("g") == {"t": {1: 5}, "u": {0: 6}}
 

@@ -170,16 +170,16 @@ def test_offsets_are_removed_with_their_topic() -> None:
     world = OffsetsWorld()
     old, other = Uuid.from_words(1, 1), Uuid.from_words(1, 2)
     first = Delta(world.image)
-    first.apply(TopicRecord(name="t", topic_id=old))
-    first.apply(TopicRecord(name="u", topic_id=other))
+    first.replay(TopicRecord(name="t", topic_id=old))
+    first.replay(TopicRecord(name="u", topic_id=other))
     world.image = first.image
     world.commit("g", {"t": {0: 5, 1: 5}, "u": {0: 6}})
     world.commit("h", {"t": {0: 5}})
     world.commit_in_transaction("i", {"t": {4: 5}})
     # Deleted and recreated in one delta: a new topic, which starts without offsets.
     second = Delta(world.image)
-    second.apply(RemoveTopicRecord(topic_id=old))
-    second.apply(TopicRecord(name="t", topic_id=Uuid.from_words(1, 3)))
+    second.replay(RemoveTopicRecord(topic_id=old))
+    second.replay(TopicRecord(name="t", topic_id=Uuid.from_words(1, 3)))
     world.image = second.image
     world.shard.metadata_changed(second, world.context, world.now_ms)
     for _ in range(2):
@@ -195,7 +195,7 @@ def test_a_delta_without_deletions_writes_nothing() -> None:
     world = OffsetsWorld()
     world.commit("g", {"t": {0: 5}})
     delta = Delta(world.image)
-    delta.apply(TopicRecord(name="new", topic_id=Uuid.from_words(1, 9)))
+    delta.replay(TopicRecord(name="new", topic_id=Uuid.from_words(1, 9)))
     world.shard.metadata_changed(delta, world.context, world.now_ms)
     assert len(world.store.batches) == 1
 
@@ -221,3 +221,11 @@ def test_the_prefix_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {group: sorted(topics["t"]) for group, topics in committed(machine).items()} == {
         f"g{number}": [number, number + 5] for number in range(5)
     }
+
+
+def test_unknown_trailing_bytes_are_no_partition() -> None:
+    """Keys that differ only in bytes of a later release are of the same partition."""
+    machine = GroupMachine(0)
+    row, raw = encode(Entry(key("group", "topic", 3), value(1), 4))
+    load(machine, *((row + bytes([0, 0, 0, number]), raw) for number in range(3)))
+    assert set(committed(machine)["group"]["topic"]) == {3}

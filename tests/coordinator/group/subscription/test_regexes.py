@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import Uuid
 from barnabas.coordinator.group.subscription.regexes import MIN_REFRESH_INTERVAL_MS, check, resolve
+from barnabas.metadata.delta import Delta
+from barnabas.protocol.records.metadata import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from tests.coordinator.group.worlds.consumer_world import ConsumerWorld, check_invariants
 
 PATTERN = "t.*"
@@ -181,3 +189,63 @@ def test_resolution_is_ignored_if_the_group_was_removed() -> None:
     written = len(world.store.entries)
     world.pass_ms(0)
     assert len(world.store.entries) == written
+
+
+def test_topics_that_came_and_went_at_once_do_not_hide_a_new_one() -> None:
+    world = ConsumerWorld(t1=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(0)
+    world.beat("a", 1)
+    delta = Delta(world.image)
+    for number in range(20):
+        topic_id = Uuid.from_words(50, number)
+        delta.replay(TopicRecord(name=f"brief-{number}", topic_id=topic_id))
+        delta.replay(RemoveTopicRecord(topic_id=topic_id))
+    delta.replay(TopicRecord(name="t2", topic_id=Uuid.from_words(51, 1)))
+    delta.replay(
+        PartitionRecord(
+            topic_id=Uuid.from_words(51, 1),
+            partition_id=0,
+            replicas=[1],
+            isr=[1],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=1,
+        )
+    )
+    world._committed(delta)
+    world.pass_ms(MIN_REFRESH_INTERVAL_MS + 1)
+    world.beat("a", 2)
+    world.pass_ms(0)
+    assert world.consumers.resolved[PATTERN].topics == {"t1", "t2"}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_removing_a_pattern_costs_one_epoch(others: int) -> None:
+    """A wrong subscription would be noticed by the next check of the topics, and cost a second rebalance."""
+    world = ConsumerWorld(t1=1, x=1, y=1)
+    members = ["a", "b"][: 1 + others]
+    for member_id in members:
+        world.beat(member_id, 0, names=["x"], subscribed_topic_regex=PATTERN)
+        world.pass_ms(0)
+    world.settle(*members)
+    epoch = world.consumers.group_epoch
+    world.beat("a", epoch, subscribed_topic_regex="", names=["y"])
+    world.settle(*members)
+    assert world.consumers.group_epoch == epoch + 1
+    # Another leader makes the group check its topics again.
+    delta = Delta(world.image)
+    delta.replay(PartitionChangeRecord(topic_id=world.image.topic_ids["y"], partition_id=0, leader=-1))
+    world._committed(delta)
+    world.settle(*members)
+    assert world.consumers.group_epoch == epoch + 1
+
+
+def test_a_pattern_that_is_no_longer_used_does_not_hide_others() -> None:
+    world = ConsumerWorld(t1=1, x=1)
+    world.beat("a", 0, subscribed_topic_regex=PATTERN)
+    world.pass_ms(MIN_REFRESH_INTERVAL_MS + 1)
+    world.beat("b", 0, subscribed_topic_regex="x")
+    world.beat("a", -1)
+    world.pass_ms(0)
+    assert {pattern: regex.topics for pattern, regex in world.consumers.resolved.items()} == {"x": {"x"}}

@@ -32,7 +32,7 @@ REGEX = "wanted.*"
 def image_of(case: Case) -> Image:
     delta = Delta(EMPTY_IMAGE)
     for broker in case["brokers"]:
-        delta.apply(
+        delta.replay(
             RegisterBrokerRecord(
                 broker_id=broker["id"],
                 incarnation_id=ZERO_UUID,
@@ -44,9 +44,9 @@ def image_of(case: Case) -> Image:
         )
     for topic in case["topics"]:
         topic_id = Uuid.parse(topic["id"])
-        delta.apply(TopicRecord(name=topic["name"], topic_id=topic_id))
+        delta.replay(TopicRecord(name=topic["name"], topic_id=topic_id))
         for number, replicas in enumerate(topic["partitions"]):
-            delta.apply(
+            delta.replay(
                 PartitionRecord(
                     topic_id=topic_id,
                     partition_id=number,

@@ -53,11 +53,11 @@ class ConsumerWorld(ClassicWorld):
         if known is None:
             self._topic_count += 1
             topic_id = Uuid.from_words(1, self._topic_count)
-            delta.apply(TopicRecord(name=name, topic_id=topic_id))
+            delta.replay(TopicRecord(name=name, topic_id=topic_id))
         else:
             topic_id = known.id
         for number in range(len(known.partitions) if known else 0, partitions):
-            delta.apply(
+            delta.replay(
                 PartitionRecord(
                     topic_id=topic_id,
                     partition_id=number,
@@ -73,7 +73,7 @@ class ConsumerWorld(ClassicWorld):
 
     def delete_topic(self, name: str) -> None:
         delta = Delta(self.image)
-        delta.apply(RemoveTopicRecord(topic_id=self.image.topic_ids[name]))
+        delta.replay(RemoveTopicRecord(topic_id=self.image.topic_ids[name]))
         self._committed(delta)
 
     def _committed(self, delta: Delta) -> None:
@@ -110,9 +110,12 @@ class ConsumerWorld(ClassicWorld):
             **more,
         )
         requester = HeartbeatContext(CALLER, lambda topic: topic not in self.hidden)
-        return value_of(
+        response = value_of(
             self.ask(lambda machine, context: machine.consumer.heartbeat(request, requester, context))
         )
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            assert response.throttle_time_ms == 0, "the broker throttles, not the coordinator"
+        return response
 
     def _partitions(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
         return [

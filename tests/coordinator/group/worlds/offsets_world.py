@@ -186,6 +186,7 @@ class OffsetsWorld(ShardWorld[GroupMachine]):
         )
         if isinstance(reply, BaseException) or reply is PENDING:
             return reply
+        assert (reply.group_id, reply.error_code) == (group, 0)
         return {
             topic.name: {
                 partition.partition_index: ErrorCode(partition.error_code)
@@ -215,6 +216,8 @@ class OffsetsWorld(ShardWorld[GroupMachine]):
 def _codes(reply: Any) -> Any:
     if isinstance(reply, BaseException) or not hasattr(reply, "topics"):
         return reply
+    assert reply.throttle_time_ms == 0, "the broker throttles, not the coordinator"
+    assert getattr(reply, "error_code", 0) == 0
     return {
         topic.name: {
             partition.partition_index: ErrorCode(partition.error_code) for partition in topic.partitions

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.ids import Uuid
 from barnabas.client.model import TopicPartition
 from barnabas.protocol.messages.fetch import FetchRequest
 
@@ -102,7 +102,7 @@ def _forgotten(
 ) -> list[FetchRequest.ForgottenTopic]:
     results: dict[tuple[str, Uuid], FetchRequest.ForgottenTopic] = {}
     for partition in removed:
-        topic_id = sent[partition].topic_id if partition in sent else ZERO_UUID
+        topic_id = sent[partition].topic_id
         topic = results.get((partition.topic, topic_id))
         if topic is None:
             topic = FetchRequest.ForgottenTopic(topic=partition.topic, topic_id=topic_id, partitions=[])

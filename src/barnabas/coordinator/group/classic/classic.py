@@ -22,7 +22,7 @@ from barnabas.coordinator.group.classic.records import group_from_record
 from barnabas.coordinator.group.classic.sync import SyncDecisions, leave_response
 from barnabas.coordinator.group.component import GroupComponent
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.coordinator.group.table import Group
+from barnabas.coordinator.group.table import Group, not_found, wrong_kind
 from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -96,11 +96,11 @@ class ClassicGroups(GroupComponent):
         return group
 
     def describe(self, group_id: str, api_version: int) -> DescribeGroupsResponse.DescribedGroup:
-        try:
-            group = self.machine.table.find_kind(group_id, ClassicGroup)
-        except KafkaError as error:
+        group = self.machine.table.get(group_id)
+        if not isinstance(group, ClassicGroup):
             described = _described(group_id, ClassicState.DEAD)
             if api_version >= FIRST_VERSION_WITH_NOT_FOUND_ERROR:
+                error = not_found(group_id) if group is None else wrong_kind(group_id, ClassicGroup)
                 described.error_code, described.error_message = error.code, error.message
             return described
         protocol = group.protocol if group.state is ClassicState.STABLE else None

@@ -141,7 +141,6 @@ class ClassicGroup(Group):
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
         self.needs_rebalance = False
-        self.pending_syncs = _NO_MEMBERS
 
     # Members
 
@@ -189,11 +188,8 @@ class ClassicGroup(Group):
             self._count_protocols(member, 1)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> None:
-        """A static member rejoined with a new member id (KIP-345)."""
-        old = self.members.pop(old_id)
-        if old.joining is not None:
-            self.joining_count -= 1
-        self.members[new_id] = old.renamed(new_id)
+        """A static member rejoined with a new member id (KIP-345); the old one no longer waits."""
+        self.members[new_id] = self.members.pop(old_id).renamed(new_id)
         if self.leader_id == old_id:
             self.leader_id = new_id
         self.static_members[instance_id] = new_id

@@ -61,10 +61,8 @@ class ClassicMember:
         )
 
     def renamed(self, member_id: str) -> ClassicMember:
-        """The same member with another id: a static member that rejoined, without waiting requests."""
-        return replace(
-            self, member_id=member_id, joining=None, syncing=None, is_new=False, java_hash=_NOT_HASHED
-        )
+        """The same member with another id: a static member that rejoined."""
+        return replace(self, member_id=member_id, is_new=False, java_hash=_NOT_HASHED)
 
     @property
     def is_static(self) -> bool:

@@ -5,7 +5,7 @@ Mapping topic ids to names belongs in the handler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -61,33 +61,32 @@ def _topic(
     group_id: str,
     name: str,
     topic_id: Uuid,
-    partitions: Iterable[int],
+    partitions: Collection[int],
     require_stable: bool,
     exists: bool,
 ) -> Topic:
     store = offsets.store
     known = store.of_group(group_id).get(name, {}) if exists else {}
     check_pending = require_stable and store.has_pending(group_id)
-    results = []
-    for partition in partitions:
+    # A partition that is requested more than once has one result.
+    results: dict[int, Partition] = {}
+    for partition in dict.fromkeys(partitions):
         if check_pending and store.is_pending(group_id, name, partition):
-            results.append(nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            results[partition] = nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
             continue
         value = known.get(partition)
         committed = None if value is None else unpack(value)
         if committed is None or _belongs_to_other_topic(committed, topic_id):
-            results.append(nothing(partition, ErrorCode.NONE))
+            results[partition] = nothing(partition, ErrorCode.NONE)
         else:
-            results.append(
-                Partition(
-                    partition_index=partition,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=committed.leader_epoch,
-                    metadata=committed.metadata,
-                    error_code=0,
-                )
+            results[partition] = Partition(
+                partition_index=partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                error_code=0,
             )
-    return Topic(name=name, topic_id=topic_id, partitions=results)
+    return Topic(name=name, topic_id=topic_id, partitions=[results[partition] for partition in partitions])
 
 
 def _belongs_to_other_topic(committed: Committed, topic_id: Uuid) -> bool:

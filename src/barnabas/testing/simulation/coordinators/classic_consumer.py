@@ -89,7 +89,7 @@ class ClassicConsumer(Client):
             self.member_id = answer.member_id
             self.join()
         else:
-            self._begin_anew(code)
+            self._rejoin(code)
 
     def _sync(self, joined: JoinGroupResponse) -> None:
         is_leader = joined.leader == self.member_id and not joined.skip_assignment
@@ -139,14 +139,14 @@ class ClassicConsumer(Client):
             return
         code = _code(answer)
         if not isinstance(answer, SyncGroupResponse) or code is not ErrorCode.NONE:
-            self._begin_anew(code)
+            self._rejoin(code)
             return
         assigned = partitions_of(answer.assignment)
         self.owned = frozenset((str(topic), partition) for topic, partition in assigned)
         self.is_stable = True
         self.after(HEARTBEAT_NS, partial(self._beat, attempt))
 
-    def _begin_anew(self, code: ErrorCode | None) -> None:
+    def _rejoin(self, code: ErrorCode | None) -> None:
         self._attempt += 1
         self.is_stable = False
         if code in _FORGOTTEN:
@@ -174,9 +174,9 @@ class ClassicConsumer(Client):
             return
         code = _code(answer)
         if code is ErrorCode.NONE and self._sees_new_partitions():
-            self._begin_anew(ErrorCode.REBALANCE_IN_PROGRESS)
+            self._rejoin(ErrorCode.REBALANCE_IN_PROGRESS)
         elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, *_FORGOTTEN):
-            self._begin_anew(code)
+            self._rejoin(code)
         else:
             self.after(HEARTBEAT_NS, partial(self._beat, attempt))
 
@@ -200,7 +200,7 @@ class ClassicConsumer(Client):
 
     def _committed(self, code: ErrorCode | None) -> None:
         if code in _FORGOTTEN or code is ErrorCode.ILLEGAL_GENERATION:
-            self._begin_anew(code)
+            self._rejoin(code)
 
     def leave(self) -> None:
         """Leave the group and stop."""

@@ -47,6 +47,7 @@ _RETRIED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NETWORK_EXCEPTION,
 )
 
 
@@ -116,7 +117,7 @@ class Producer:
         return self.is_done and self._attempt is None
 
     def crash(self) -> None:
-        self.scene.world.agenda.note(f"{self!r} is gone")
+        self.scene.world.agenda.note(f"{self!r} crashes")
         self.is_alive = False
 
     def stop_after_this(self) -> None:

@@ -179,13 +179,13 @@ class Host(Generic[M]):
     def _start(self) -> None:
         if self.shard is not None:
             return
-        machine = self.loaded_anew()
+        machine = self.reloaded()
         shard = Shard(machine, self.log, end_offset=self.log.end, commit_timeout_ms=COMMIT_TIMEOUT_MS)
         self.shard = shard
         shard.start(self._context(), self.now_ms)
         self._after()
 
-    def loaded_anew(self) -> M:
+    def reloaded(self) -> M:
         """A machine that is built from the log alone."""
         machine = self._make_machine()
         self.log.load_into(machine)
@@ -230,8 +230,8 @@ class Wire:
         self._send(partial(pending.if_awaited, arrive) if in_order else arrive)
         if not in_order and self._random.fraction() < self.faults.twice:
             # The client's first connection broke, but what it had sent arrives all the same, perhaps late.
-            nobody: _Pending[R] = _Pending(lambda _: None)
-            self.world.agenda.after(self._late_ns(), partial(self._arrive, ask, nobody))
+            unawaited: _Pending[R] = _Pending(lambda _: None)
+            self.world.agenda.after(self._late_ns(), partial(self._arrive, ask, unawaited))
         self.world.agenda.after(timeout_ns, partial(pending.settle, None))
 
     def _arrive(self, ask: Callable[[], Promise[R]], pending: _Pending[R]) -> None:

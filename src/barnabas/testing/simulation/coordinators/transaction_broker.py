@@ -18,11 +18,14 @@ from barnabas.batch.control import EndTransactionMarker, build_marker
 from barnabas.batch.view import BatchView, batches
 from barnabas.broker.coordinators.marker_sender import MarkerSender
 from barnabas.broker.coordinators.markers import Markers
+from barnabas.broker.coordinators.remote.marker_requests import MarkerRequests
+from barnabas.broker.coordinators.remote.verification_requests import VerificationRequests
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.coordinators.transaction_verifier import TransactionVerifier
 from barnabas.broker.coordinators.transactions import Transactions
+from barnabas.broker.peers.broker_channel import BrokerChannel
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.broker.replicas.transaction_checks import TransactionalWrite, Verdicts
+from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.broker.server import Broker
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.config.settings import Settings
@@ -32,6 +35,7 @@ from barnabas.coordinator.group.offsets.commit import commit_in_transaction
 from barnabas.coordinator.txn.machine import TransactionMachine
 from barnabas.metadata.image import Image
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.random import Random
 from barnabas.runtime.simulated.clock import SimulatedClock
@@ -41,14 +45,22 @@ from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.producers.producer_append import AppendOrigin
+from barnabas.testing.simulation.coordinators.broker_wire import (
+    Serve,
+    SimulatedChannel,
+    serve_markers,
+    serve_verification,
+)
 from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
-from barnabas.testing.simulation.coordinators.shard_host import Cluster, Host
+from barnabas.testing.simulation.coordinators.shard_host import Cluster, Host, Wire
 
 R = TypeVar("R")
 ABORT_EVERY_NS = 150 * NS_PER_MS
 MARKER_TIMEOUT_NS = 700 * NS_PER_MS
 TXN_OFFSETS_VERSION = 5
 READ_BYTES = 1 << 20
+# The broker of the transaction coordinator, and another one that may lead partitions.
+BROKER_ID, OTHER_BROKER_ID = 1, 2
 # Indexes of the usual size would take longer to create than everything else.
 INDEX_BYTES = 1 << 10
 
@@ -189,8 +201,14 @@ class _BrokerContext:
 class _OneShard:
     """`broker.coordinators.shards.Shards` with a single shard."""
 
-    def __init__(self, host: Callable[[], Host[TransactionMachine]]) -> None:
-        self._host = host
+    def __init__(self, life: TransactionsBroker) -> None:
+        self._life = life
+
+    def _host(self) -> Host[TransactionMachine]:
+        return self._life.host
+
+    def leader_epoch(self, index: int) -> int | None:
+        return self._life.coordinator_epoch
 
     def partition_for(self, key: str) -> int:
         return 0
@@ -216,16 +234,36 @@ class SimulatedTransactions(Transactions):
         self._replicas = cast("ReplicaManager", life.replicas)
         self.timers = _Timers(world)
         self._timers = self.timers
-        self.shards = cast("Shards[TransactionMachine]", _OneShard(lambda: life.host))
+        self.shards = cast("Shards[TransactionMachine]", _OneShard(life))
         self.markers = cast("Markers", life)
         self.marker_sender = MarkerSender(
-            self._broker, self.shards, self.markers, self._timers, lambda _: life.coordinator_epoch
+            self._broker,
+            BROKER_ID,
+            self.shards,
+            self.markers,
+            MarkerRequests(self._broker, life.channel(life.serve_markers, in_order=True), self._timers),
+            self._timers,
         )
         self._sweeps = SlicedWork(self._timers, clock.monotonic_ns, lambda: None)
-        self.verifier = TransactionVerifier(self._broker, self, self._timers)
+        # Of the partitions on this broker, and of those on the other one.
+        self.verifiers = {
+            broker_id: TransactionVerifier(
+                self._broker,
+                broker_id,
+                self,
+                VerificationRequests(
+                    self._broker, life.channel(life.serve_verification, in_order=False), self._timers
+                ),
+                self._timers,
+            )
+            for broker_id in (BROKER_ID, OTHER_BROKER_ID)
+        }
 
     def sweep(self) -> None:
         self._sweep_open()
+
+    def loaded(self, machine: TransactionMachine) -> None:
+        self._loaded(0, machine)
 
 
 class TransactionsBroker:
@@ -238,8 +276,10 @@ class TransactionsBroker:
         groups: Host[GroupMachine],
         partitions: dict[TopicPartition, DataPartition],
         lag_ns: int,
+        wire: Callable[[], Wire],
     ) -> None:
         self.world = world
+        self._wire = wire
         self.cluster = cluster
         self.partitions = partitions
         self.groups = groups
@@ -253,12 +293,7 @@ class TransactionsBroker:
 
     def _make_machine(self) -> TransactionMachine:
         driver = self.driver
-
-        def loaded(machine: TransactionMachine) -> None:
-            for prepared in machine.prepared():
-                driver.marker_sender.start(0, prepared)
-
-        return TransactionMachine(loaded, lambda: driver.marker_sender.drop(0))
+        return TransactionMachine(driver.loaded, lambda: driver.marker_sender.drop(0))
 
     def fail_over(self, *, orderly: bool, down_ns: int) -> None:
         """Another process becomes the coordinator: everything in flight here is dropped."""
@@ -273,6 +308,23 @@ class TransactionsBroker:
     def _sweep(self) -> None:
         self.driver.sweep()
         self.world.agenda.after(ABORT_EVERY_NS, self._sweep)
+
+    # The other broker
+
+    def channel(self, serve: Serve, *, in_order: bool) -> BrokerChannel:
+        return cast("BrokerChannel", SimulatedChannel(self._wire, serve, in_order=in_order))
+
+    def serve_markers(self, request: Message) -> Promise[Message]:
+        return serve_markers(request, self.write)
+
+    def serve_verification(self, request: Message) -> Promise[Message]:
+        return serve_verification(request, self.driver)
+
+    def verify(self, name: TopicPartition, write: TransactionalWrite) -> Promise[PartitionErrors]:
+        """By the leader of the partition."""
+        topic = self.cluster.image.topic_named(name.topic)
+        assert topic is not None
+        return self.driver.verifiers[topic.partitions[name.partition].leader].verify(write)
 
     # `broker.txn_markers.Markers`
 
@@ -303,8 +355,8 @@ class TransactionsBroker:
         except KafkaError as error:
             return Promise.of(error.code)
 
-        def append(verdicts: Verdicts) -> None:
-            code = verdicts.get(name, ErrorCode.NONE)
+        def append(errors: PartitionErrors) -> None:
+            code = errors.get(name, ErrorCode.NONE)
             if code is ErrorCode.NONE and partition.log is not log:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if code is ErrorCode.NONE:
@@ -317,8 +369,18 @@ class TransactionsBroker:
         if verification is None:
             append({})
         else:
-            self.driver.verifier.verify(write).then(append, answer.fail)
+            self.verify(name, write).then(append, answer.fail)
         return answer
+
+
+class _Guard:
+    """See `storage.producers.producer_append.Verification`."""
+
+    __slots__ = ("bumps", "epoch")
+
+    def __init__(self, epoch: int, bumps: bool) -> None:
+        self.epoch = epoch
+        self.bumps = bumps
 
 
 class OffsetsInTransactions:
@@ -331,15 +393,14 @@ class OffsetsInTransactions:
 
     def __init__(self, broker: TransactionsBroker) -> None:
         self._broker = broker
-        self._asked: dict[int, object] = {}
+        self._asked: dict[int, _Guard] = {}
 
     def commit(self, request: TxnOffsetCommitRequest, *, may_add: bool) -> Promise[TxnOffsetCommitResponse]:
         answer: Promise[TxnOffsetCommitResponse] = Promise()
-        token = object()
-        self._asked[request.producer_id] = token
+        token = self._asked[request.producer_id] = _Guard(request.producer_epoch, may_add)
 
-        def verified(verdicts: Verdicts) -> None:
-            code = verdicts.get(self.NAME, ErrorCode.NONE)
+        def verified(errors: PartitionErrors) -> None:
+            code = errors.get(self.NAME, ErrorCode.NONE)
             if code is ErrorCode.NONE and self._asked.get(request.producer_id) is not token:
                 code = ErrorCode.INVALID_TXN_STATE
             if code is not ErrorCode.NONE:
@@ -354,11 +415,13 @@ class OffsetsInTransactions:
         write = TransactionalWrite(
             request.transactional_id, request.producer_id, request.producer_epoch, [self.NAME], may_add
         )
-        self._broker.driver.verifier.verify(write).then(verified, answer.fail)
+        self._broker.verify(self.NAME, write).then(verified, answer.fail)
         return answer
 
     def end(self, marker: Marker) -> Promise[ErrorCode]:
-        self._asked.pop(marker.producer_id, None)
+        guard = self._asked.get(marker.producer_id)
+        if guard is not None and not (guard.bumps and marker.producer_epoch <= guard.epoch):
+            del self._asked[marker.producer_id]
         answer: Promise[ErrorCode] = Promise()
 
         def respond(code: ErrorCode) -> None:

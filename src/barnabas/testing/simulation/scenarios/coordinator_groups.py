@@ -88,7 +88,7 @@ class GroupsLife:
     def _make_topics(self) -> None:
         delta = Delta(self.cluster.image)
         level = metadata_version_named("4.1-IV1").level
-        delta.apply(FeatureLevelRecord(name=METADATA_VERSION, feature_level=level))
+        delta.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=level))
         self.cluster.image = delta.image
         for number, name in enumerate((KEPT, SHORT_LIVED), 1):
             topic_id = Uuid.from_words(9, number)
@@ -99,7 +99,7 @@ class GroupsLife:
         """Apply records of the controller to the metadata, and to the shard if it is active."""
         delta = Delta(self.cluster.image)
         for record in records:
-            delta.apply(record)
+            delta.replay(record)
         delta.at(self.cluster.image.offset + len(records), 1, 0)
         self.cluster.image = delta.image
         if hasattr(self, "host"):
@@ -285,12 +285,16 @@ class GroupsLife:
 
     def _check_reload(self) -> None:
         """A newly loaded shard has the same offsets, and the same members of settled groups."""
-        live, anew = self.host.machine, self.host.loaded_anew()
+        live, reloaded = self.host.machine, self.host.reloaded()
         assert live is not None, "all is well"
         for running, loaded, kind in (
-            (_offsets(live), _offsets(anew), "offsets"),
-            (sorted(live.offsets.store.pending()), sorted(anew.offsets.store.pending()), "pending offsets"),
-            (self._settled(live), self._settled(anew), "groups"),
+            (_offsets(live), _offsets(reloaded), "offsets"),
+            (
+                sorted(live.offsets.store.pending()),
+                sorted(reloaded.offsets.store.pending()),
+                "pending offsets",
+            ),
+            (self._settled(live), self._settled(reloaded), "groups"),
         ):
             if running != loaded:
                 raise InvariantError(f"a newly loaded shard has other {kind}: {loaded}, not {running}")

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from barnabas.base.errors import ErrorCode
 from barnabas.broker.coordinators.marker_sender import MarkerSender, _PendingMarkers
+from barnabas.broker.coordinators.remote import verification_requests
 from barnabas.coordinator.decision import Context, Decision
 from barnabas.coordinator.shard import Shard, Store
 from barnabas.coordinator.txn import ending
@@ -153,12 +155,31 @@ def complete_too_early() -> Iterator[None]:
 
     healthy = MarkerSender._send
 
-    def tell(self: MarkerSender, one: _PendingMarkers) -> Iterator[None]:
+    def send(self: MarkerSender, one: _PendingMarkers) -> Iterator[None]:
         yield from healthy(self, one)
         transaction = one.prepared.transaction
         self._shards.submit_to_partition(
             one.index, lambda machine, context: machine.complete(context, transaction)
         ).then(lambda _: None, lambda _: None)
 
-    with patched(MarkerSender, "_send", tell):
+    with patched(MarkerSender, "_send", send):
+        yield
+
+
+@planted("transactions: a lost request with markers counts as written", scenario=TRANSACTIONS)
+def lost_markers_count() -> Iterator[None]:
+    """A broker that did not answer is taken for one that has written its markers."""
+    healthy = MarkerSender._written
+
+    def written(self: MarkerSender, pending: _PendingMarkers, name: TopicPartition, code: ErrorCode) -> None:
+        healthy(self, pending, name, ErrorCode.NONE if code is ErrorCode.NETWORK_EXCEPTION else code)
+
+    with patched(MarkerSender, "_written", written):
+        yield
+
+
+@planted("transactions: a lost verification counts as verified", scenario=TRANSACTIONS)
+def lost_verification_counts() -> Iterator[None]:
+    """A partition accepts records of a transaction although its coordinator did not answer."""
+    with patched(verification_requests, "_failure", lambda *_: ErrorCode.NONE):
         yield

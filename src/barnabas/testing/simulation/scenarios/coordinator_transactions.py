@@ -17,7 +17,12 @@ from barnabas.coordinator.group.machine import GroupMachine
 from barnabas.coordinator.txn.transaction import EPOCH_BUMP_LEVEL, TRANSACTION_VERSION
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.features import METADATA_VERSION, metadata_version_named
-from barnabas.protocol.records.metadata import FeatureLevelRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.records.metadata import (
+    FeatureLevelRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
 from barnabas.runtime.simulated.world import InvariantError, World
 from barnabas.storage.log.names import TopicPartition
 from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
@@ -37,7 +42,12 @@ from barnabas.testing.simulation.coordinators.shard_host import (
     WireFaults,
     no_silent_errors,
 )
-from barnabas.testing.simulation.coordinators.transaction_broker import DataPartition, TransactionsBroker
+from barnabas.testing.simulation.coordinators.transaction_broker import (
+    BROKER_ID,
+    OTHER_BROKER_ID,
+    DataPartition,
+    TransactionsBroker,
+)
 from barnabas.testing.simulation.registry import scenario
 
 TROUBLED_NS = 2_500 * NS_PER_MS
@@ -49,7 +59,7 @@ OPTIONS = {"offsets.retention.check.interval.ms": "60000"}
 
 
 class TransactionsLife:
-    """Two partitions, one coordinator of each kind, some producers, and faults."""
+    """Two partitions on two brokers, one coordinator of each kind, some producers, and faults."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -64,8 +74,10 @@ class TransactionsLife:
         self.groups = Host(world, self.cluster, log, lambda: GroupMachine(0))
         names = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         self.partitions = {name: DataPartition(world, name) for name in names}
-        self.broker = TransactionsBroker(world, self.cluster, self.groups, self.partitions, lag_ns)
         self.wire = Wire(world, self._draw_faults())
+        self.broker = TransactionsBroker(
+            world, self.cluster, self.groups, self.partitions, lag_ns, lambda: self.wire
+        )
         self.producers = Producers(world, self.broker, self.wire, bumps=bumps)
         self.alive: list[Producer] = []
         self.is_troubled = True
@@ -78,17 +90,22 @@ class TransactionsLife:
 
     def _make_topics(self, level: int) -> None:
         delta = Delta(self.cluster.image)
+        for broker_id in (BROKER_ID, OTHER_BROKER_ID):
+            delta.replay(_broker(broker_id))
         newest = metadata_version_named("4.1-IV1").level
-        delta.apply(FeatureLevelRecord(name=METADATA_VERSION, feature_level=newest))
+        delta.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=newest))
         if level:
-            delta.apply(FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=level))
+            delta.replay(FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=level))
         for number, (name, count) in enumerate(
             ((TOPIC, PARTITIONS), (CONSUMER_OFFSETS, 1), (TRANSACTION_STATE, 1)), 1
         ):
             topic_id = Uuid.from_words(7, number)
-            delta.apply(TopicRecord(name=name, topic_id=topic_id))
+            delta.replay(TopicRecord(name=name, topic_id=topic_id))
             for index in range(count):
-                delta.apply(_partition(topic_id, index))
+                leader = BROKER_ID
+                if name != TRANSACTION_STATE and self.random.integer(0, 1):
+                    leader = OTHER_BROKER_ID
+                delta.replay(_partition(topic_id, index, leader))
         self.cluster.image = delta.image
 
     def _draw_faults(self) -> WireFaults:
@@ -276,15 +293,27 @@ def _by_attempt(values: list[bytes]) -> dict[int, set[bytes]]:
     return by_attempt
 
 
-def _partition(topic_id: Uuid, number: int) -> PartitionRecord:
+def _broker(broker_id: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=Uuid.from_words(8, broker_id),
+        broker_epoch=1,
+        end_points=[],
+        features=[],
+        rack=None,
+        fenced=False,
+    )
+
+
+def _partition(topic_id: Uuid, number: int, leader: int) -> PartitionRecord:
     return PartitionRecord(
         topic_id=topic_id,
         partition_id=number,
-        replicas=[1],
-        isr=[1],
+        replicas=[leader],
+        isr=[leader],
         removing_replicas=[],
         adding_replicas=[],
-        leader=1,
+        leader=leader,
         leader_epoch=0,
         partition_epoch=0,
         directories=[ZERO_UUID],

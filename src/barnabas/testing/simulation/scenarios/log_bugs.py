@@ -143,7 +143,7 @@ def cleaner_cleans_the_undecided() -> Iterator[None]:
         yield
 
 
-@planted("gaps-told-by-todays-policy", scenario=FINDS)
+@planted("gaps-judged-by-current-policy", scenario=FINDS)
 def gaps_told_by_todays_policy() -> Iterator[None]:
     """Recovery treats a gap between segments as a loss unless the topic is compacted now (F1)."""
 

@@ -36,6 +36,7 @@ from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log.retention import expire
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
+from barnabas.storage.log_truncation import truncate_log
 from barnabas.storage.producers.producer_append import AppendOrigin
 from barnabas.testing.simulation.registry import scenario
 from barnabas.testing.torn.log_book import Book, check_log
@@ -94,7 +95,7 @@ class LogLife:
         self.epoch = 0
         self.lives = 0
         self.manager: LogManager
-        self.jobs: LogTasks
+        self.log_tasks: LogTasks
         self.start(lost_power=False)
 
     def _new_book(self, partition: TopicPartition) -> Book:
@@ -116,8 +117,8 @@ class LogLife:
             cleaner_options=CleanerOptions(backoff_ms=0, dedupe_buffer_size=1 << 16),
         )
         self.manager.open()
-        self.jobs = LogTasks(self.manager, LogTaskOptions(log_segment_delete_delay_ms=500))
-        self.jobs.start()
+        self.log_tasks = LogTasks(self.manager, LogTaskOptions(log_segment_delete_delay_ms=500))
+        self.log_tasks.start()
         for partition, book in self.books.items():
             self._compare(partition, book, lost_power=lost_power)
         self.world.agenda.note(f"started, life {self.lives}")
@@ -320,7 +321,8 @@ class LogLife:
         if bases:
             offset = bases[self.random.integer(0, len(bases) - 1)]
             book.safe_end = min(book.safe_end, offset)
-            self.manager.truncate_to(TopicPartition(log.topic, log.partition), offset)
+            for _ in truncate_log(self.manager, TopicPartition(log.topic, log.partition), offset):
+                pass
             book.cut(offset)
             log.set_high_watermark(log.end_offset)
             self.epoch += 1
@@ -367,7 +369,7 @@ class LogLife:
         self.world.agenda.now_ns += self.random.integer(1, 4000) * NS_PER_MS
         with self._records_may_expire():
             for _ in range(20):
-                if self.jobs.run_due() > 0:
+                if self.log_tasks.run_due() > 0:
                     break
 
     @contextlib.contextmanager

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from barnabas.base.effects import Effect
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.base.principals import OWN_PRINCIPAL
@@ -36,7 +35,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.schema import Message
-from barnabas.raft.node import RaftNode
+from barnabas.raft.quorum import Quorum
 from barnabas.raft.quorum_state import ElectionState
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.runtime.disk.disk import Disk, WholeFiles
@@ -175,7 +174,7 @@ class MetadataLife:
     def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
         if self.metadata is not None:
             version = request.schema.versions.highest
-            self.metadata.ask(request, version, OWN_PRINCIPAL).then(
+            self.metadata.send_request(request, version, OWN_PRINCIPAL).then(
                 partial(self._answered, then), self._refused
             )
 
@@ -269,7 +268,7 @@ class MetadataLife:
         self._check(self.node.disk, "a power loss after a clean stop")
 
     def _check_controller(self, metadata: KraftMetadata) -> None:
-        """Once everything is committed the controller's image equals its broker's, whoever led in between."""
+        """Once all is committed the images of controller and broker are equal, whoever led in between."""
         assert metadata._components is not None, "it has started"
         decided = metadata._components.driver.controller.image
         if not _same(decided, metadata.image):
@@ -451,12 +450,14 @@ def votes_not_synced() -> Iterator[None]:
 @planted("metadata: the same epoch again", scenario="metadata-life")
 def same_epoch_again() -> Iterator[None]:
     """A restarted node continues in the epoch in which it led before."""
-    healthy = RaftNode._become_candidate
+    healthy = Quorum.become_candidate
 
-    def stand(self: RaftNode, epoch: int) -> list[Effect]:
-        return healthy(self, max(1, self.role.epoch))
+    def stand(self: Quorum, now_ns: int) -> None:
+        if self.role.epoch > 0:
+            self.role.epoch -= 1
+        healthy(self, now_ns)
 
-    with patched(RaftNode, "_become_candidate", stand):
+    with patched(Quorum, "become_candidate", stand):
         yield
 
 

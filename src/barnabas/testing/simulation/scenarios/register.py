@@ -27,7 +27,7 @@ from barnabas.base.effects import (
     SetTimer,
 )
 from barnabas.runtime.disk.disk import Disk
-from barnabas.runtime.loop.executor import Executor, GroupCommit
+from barnabas.runtime.loop.executor import Executor
 from barnabas.runtime.planted import patched
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.world import InvariantError, Node, World
@@ -221,7 +221,7 @@ class Run:
             clock=node.clock,
             timers=node.timers,
             store=journal,
-            commit=GroupCommit(node.workers),
+            workers=node.workers,
             exits=Exits(node, self),
             on_failure=node.halt,
         )
@@ -312,27 +312,25 @@ def register(world: World) -> None:
 @planted("register: send before sync", scenario="register")
 def send_before_sync() -> Iterator[None]:
     """The executor carries out effects while their entry is still in memory only."""
-    healthy = Executor._write
+    healthy = Executor._sync
 
-    def write(self: Executor, entry: object) -> bool:
-        written = healthy(self, entry)
+    def sync(self: Executor) -> None:
+        healthy(self)
         self._durable = self._written
-        return written
 
-    with patched(Executor, "_write", write):
+    with patched(Executor, "_sync", sync):
         yield
 
 
 @planted("register: join the running sync", scenario="register")
 def join_running_sync() -> Iterator[None]:
-    """A sync that is requested while one runs is reported as done when that one ends."""
-    healthy = GroupCommit._round_done
+    """Entries that are written while a sync runs count as synced when it ends."""
+    healthy = Executor._synced
 
-    def round_done(self: GroupCommit, asked: object, errors: object, error: BaseException | None) -> None:
-        late, self._asked = self._asked, {}
-        healthy(self, {**asked, **late}, errors, error)  # type: ignore[dict-item]
+    def synced(self: Executor, written: int, result: object, error: BaseException | None) -> None:
+        healthy(self, self._written, result, error)
 
-    with patched(GroupCommit, "_round_done", round_done):
+    with patched(Executor, "_synced", synced):
         yield
 
 

@@ -1,4 +1,4 @@
-"""`barnabas cluster`: print the cluster id, list the nodes, unregister brokers.
+"""`barnabas cluster cluster-id`, `list-endpoints` and `unregister`.
 
 The commands, flags and lines are those of Apache Kafka's kafka-cluster.
 """
@@ -6,20 +6,18 @@ The commands, flags and lines are those of Apache Kafka's kafka-cluster.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.columns import padded_row
 from barnabas.cli.framework.connecting import open_admin
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
 from barnabas.cli.framework.numbers import integer
-from barnabas.cli.framework.subcommands import Subcommand, Tool, no_flags
+from barnabas.cli.framework.subcommands import Subcommand, no_flags
 
-PROGRAM = "barnabas cluster"
 ONLY_OF_BROKERS = "The option --include-fenced-brokers is only supported with --bootstrap-server option"
 
 
-def _declare(parser: ArgumentParser) -> None:
+def declare_connection(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--bootstrap-server", "-b", metavar="HOST:PORT,...", help="brokers to connect to first")
     add("--bootstrap-controller", "-C", metavar="HOST:PORT,...", help="controllers to connect to instead")
@@ -81,15 +79,10 @@ def list_endpoints_command(parser: ArgumentParser, options: Namespace) -> int:
     return Exit.OK
 
 
-SUBCOMMANDS = {
+KAFKA_SUBCOMMANDS = {
     "cluster-id": Subcommand("print the cluster id", no_flags, cluster_id_command),
     "unregister": Subcommand("unregister a broker", _declare_unregister, unregister_command),
     "list-endpoints": Subcommand(
         "list the brokers or the controllers", _declare_list_endpoints, list_endpoints_command
     ),
 }
-
-
-def run(arguments: Sequence[str]) -> int:
-    description = "Print the cluster id, list the nodes, unregister brokers."
-    return Tool(PROGRAM, description, SUBCOMMANDS, _declare).run(arguments)

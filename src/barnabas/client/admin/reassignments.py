@@ -39,7 +39,7 @@ class Reassignment:
     removing_replicas: tuple[int, ...]
 
 
-class PlacementCalls(AdminCalls):
+class ReassignmentCalls(AdminCalls):
     async def elect_leaders(
         self,
         election_type: ElectionType,

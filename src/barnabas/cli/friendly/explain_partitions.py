@@ -1,0 +1,56 @@
+"""`barnabas explain --partitions`: which partitions are unwell, why, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from barnabas.cli.framework.exits import Exit
+from barnabas.cli.friendly.framework import FriendlyParser, open_admin
+from barnabas.cli.friendly.output import Column, Printer, Row, Style, styled
+from barnabas.client.explain.replica_gather import gather_replicas
+from barnabas.client.explain.replica_rules import ReplicaDiagnosis, diagnose_replicas
+
+COLUMNS = (
+    Column("partition"),
+    Column("is_problem", title="PROBLEM"),
+    Column("cause"),
+    Column("summary"),
+    Column("evidence"),
+    Column("advice"),
+)
+
+
+def explain_partitions(parser: FriendlyParser, options: Namespace) -> int:
+    with open_admin(parser, options) as admin:
+        partitions = admin.call(lambda client: gather_replicas(client, options.topic))
+    found = diagnose_replicas(partitions)
+    if options.output == "table":
+        _print(found, len(partitions))
+    else:
+        Printer(options.output, COLUMNS, name="partition").all(map(_row, found))
+    return Exit.OK
+
+
+def _row(diagnosis: ReplicaDiagnosis) -> Row:
+    return {
+        "partition": str(diagnosis.partition),
+        "is_problem": diagnosis.cause.is_problem,
+        "cause": diagnosis.cause.value,
+        "summary": diagnosis.summary,
+        "evidence": list(diagnosis.evidence),
+        "advice": list(diagnosis.advice),
+    }
+
+
+def _print(found: Sequence[ReplicaDiagnosis], partitions: int) -> None:
+    unwell = len({diagnosis.partition for diagnosis in found if diagnosis.cause.is_problem})
+    print(f"{partitions} partition{'' if partitions == 1 else 's'}, {unwell} with a problem")
+    for diagnosis in found:
+        colour = Style.RED if diagnosis.cause.is_problem else Style.GREEN
+        print(f"\n{styled(diagnosis.cause.value.upper(), colour, sys.stdout)}  {diagnosis.summary}")
+        for line in diagnosis.evidence:
+            print(f"  seen   {line}")
+        for line in diagnosis.advice:
+            print(f"  do     {line}")

@@ -1,0 +1,1 @@
+"""`barnabas timeline`: what happened in a cluster, and why."""

@@ -1,0 +1,1 @@
+"""Nodes of a simulated Raft quorum: their journal, their clients, and what must always hold."""

@@ -1,0 +1,196 @@
+"""The invariants of replication, checked after every event on the node that ran.
+
+- A partition has at most one leader in a leader epoch; batches with the same offset and epoch are the same.
+- What a leader has exposed below its high watermark stays: every member of the ISR has it, at any time, and
+  so has every later leader, at the same offset, with the same bytes.
+- A replica's log is the committed one up to its own high watermark, which never passes what a leader has
+  exposed; no truncation removes what is committed.  The high watermark of a leader never falls.  That of a
+  follower may, to that of a new leader.
+- No replica enters the ISR while its broker is fenced or shuts down (KIP-841).
+- A leader exposes nothing new while its ISR is below min.insync.replicas (KIP-966).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.base.ids import Uuid
+from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.metadata.image import Image
+from barnabas.runtime.simulated.world import InvariantError, World
+from barnabas.storage.log.log import Log
+from barnabas.testing.simulation.metadata_cluster.reference import ReferenceLog
+from barnabas.testing.simulation.metadata_cluster.server import ClusterServer
+from barnabas.testing.simulation.replicated_cluster.copies import Copy
+from barnabas.testing.simulation.replicated_cluster.history import PartitionHistory
+
+PartitionId = tuple[Uuid, int]
+
+
+class ReplicationChecker:
+    """Knows every copy of every partition."""
+
+    def __init__(self, world: World, reference: ReferenceLog, *, is_clean: bool) -> None:
+        self.histories: dict[PartitionId, PartitionHistory] = {}
+        self._world = world
+        self._reference = reference
+        # False if unclean elections may lose what was committed.
+        self._is_clean = is_clean
+        self._servers: dict[int, ClusterServer] = {}
+        self._copies: dict[tuple[int, Uuid, int], Copy] = {}
+        self._hosted: dict[Hosted, Copy] = {}
+        reference.listeners.append(self._check_isrs)
+
+    def watch(self, servers: Mapping[int, ClusterServer]) -> None:
+        self._servers.update(servers)
+
+    def history(self, name: str, topic_id: Uuid, index: int) -> PartitionHistory:
+        found = self.histories.get((topic_id, index))
+        if found is None:
+            found = self.histories[topic_id, index] = PartitionHistory(name, topic_id, index)
+        return found
+
+    def copy(self, server_id: int, topic_id: Uuid, index: int) -> Copy | None:
+        return self._copies.get((server_id, topic_id, index))
+
+    # After every event
+
+    def check(self) -> None:
+        node = self._world.active
+        server = None if node is None else self._servers.get(node.id)
+        if server is not None and server.broker is not None and server.node.is_up:
+            replicas = server.broker.hosted_replicas
+            if replicas is not None:
+                for hosted in replicas.partitions.values():
+                    log = hosted.log
+                    if log is not None:
+                        self._check_replica(server, hosted, log)
+
+    def _check_replica(self, server: ClusterServer, hosted: Hosted, log: Log) -> None:
+        copy = self._hosted.get(hosted)
+        if copy is None:
+            copy = self._new_copy(server, hosted)
+        elif (
+            copy.high_watermark == log.high_watermark
+            and copy.end_offset == log.end_offset
+            and copy.leader_epoch == hosted.leader_epoch
+            and copy.is_leader == hosted.is_leader
+            and copy.log_start_offset == log.log_start_offset
+        ):
+            return
+        known_end = copy.end_offset
+        committed = copy.checked_offset if copy.hosted is hosted else 0
+        copy.read(server.node.disk, hosted, log)
+        if copy.checked_offset < committed and log.log_start_offset < committed and self._is_clean:
+            raise InvariantError(
+                f"{copy.who} was truncated to {log.end_offset}; {committed} of its offsets were committed"
+            )
+        if log.high_watermark > max(log.end_offset, log.log_start_offset):
+            raise InvariantError(
+                f"{copy.who}: the high watermark {log.high_watermark} is beyond the end {log.end_offset}"
+            )
+        if log.end_offset < known_end:
+            self._check_isr_of(copy.history)
+        if hosted.is_leader:
+            self._check_leader(copy, hosted, log)
+        else:
+            self._check_follower(copy, hosted, log)
+        copy.high_watermark = log.high_watermark
+        copy.leader_epoch = hosted.leader_epoch
+        copy.is_leader = hosted.is_leader
+
+    def _new_copy(self, server: ClusterServer, hosted: Hosted) -> Copy:
+        key = server.id, hosted.topic_id, hosted.index
+        copy = self._copies.get(key)
+        if copy is None:
+            copy = Copy(server.id, self.history(hosted.topic, hosted.topic_id, hosted.index))
+            self._copies[key] = copy
+        if copy.hosted is not None:
+            self._hosted.pop(copy.hosted, None)
+        self._hosted[hosted] = copy
+        return copy
+
+    def _check_leader(self, copy: Copy, hosted: Hosted, log: Log) -> None:
+        history, epoch = copy.history, hosted.leader_epoch
+        history.leads(copy.server_id, epoch)
+        history.log_start_offset = max(history.log_start_offset, log.log_start_offset)
+        high_watermark = log.high_watermark
+        if copy.is_leader and high_watermark < copy.high_watermark:
+            raise InvariantError(
+                f"{copy.who}: the leader's high watermark fell from {copy.high_watermark} to {high_watermark}"
+            )
+        if not copy.is_leader or copy.leader_epoch != epoch:
+            self._check_new_leader(copy, hosted, log)
+        if high_watermark > history.exposed.get(epoch, -1):
+            if high_watermark > history.end_offset:
+                self._check_min_isr(copy, hosted)
+            copy.check_committed(min(high_watermark, history.end_offset))
+            history.expose(copy.batches_from(history.end_offset), high_watermark, epoch)
+            copy.checked_offset = high_watermark
+            self._check_isr_of(history)
+
+    def _check_new_leader(self, copy: Copy, hosted: Hosted, log: Log) -> None:
+        history, epoch = copy.history, hosted.leader_epoch
+        if not self._is_clean:
+            return
+        # A broker may learn late that it led an epoch that is over: later ones may have exposed more.
+        exposed = history.exposed_before(epoch)
+        start = hosted.leader_epoch_start
+        if start is None or min(start, log.end_offset) < exposed:
+            raise InvariantError(
+                f"{copy.who} leads epoch {epoch} from {start} on, with offsets up to {log.end_offset};"
+                f" earlier leaders have exposed {exposed}"
+            )
+        copy.check_committed(exposed)
+
+    def _check_min_isr(self, copy: Copy, hosted: Hosted) -> None:
+        needed = min(hosted.min_isr, len(hosted.replicas))
+        if len(hosted.isr) < needed:
+            raise InvariantError(
+                f"{copy.who}: the high watermark advanced with the ISR {sorted(hosted.isr)}, {needed} needed"
+            )
+
+    def _check_follower(self, copy: Copy, hosted: Hosted, log: Log) -> None:
+        history, high_watermark = copy.history, log.high_watermark
+        if not self._is_clean:
+            return
+        if high_watermark > history.end_offset:
+            raise InvariantError(
+                f"{copy.who}: a follower's high watermark is {high_watermark}; leaders have exposed"
+                f" {history.end_offset}"
+            )
+        copy.check_committed(high_watermark)
+
+    # The ISR
+
+    def _check_isrs(self, before: Image, image: Image) -> None:
+        for key, history in self.histories.items():
+            state = image.partition(*key)
+            known = before.partition(*key)
+            if state is None or state is known:
+                continue
+            self._check_isr(history, state.isr)
+            for broker_id in set(state.isr).difference(() if known is None else known.isr):
+                broker = image.brokers.get(broker_id)
+                if known is not None and (broker is None or broker.fenced or broker.in_controlled_shutdown):
+                    raise InvariantError(
+                        f"{history.name}: n{broker_id} has joined the ISR {state.isr}: {broker}"
+                    )
+
+    def _check_isr_of(self, history: PartitionHistory) -> None:
+        state = self._reference.image.partition(history.topic_id, history.index)
+        if state is not None:
+            self._check_isr(history, state.isr)
+
+    def _check_isr(self, history: PartitionHistory, isr: tuple[int, ...]) -> None:
+        """Whoever may be elected has what is committed, whether it runs or not."""
+        if not self._is_clean:
+            return
+        for server_id in isr:
+            copy = self._copies.get((server_id, history.topic_id, history.index))
+            end_offset = 0 if copy is None else copy.end_offset
+            if end_offset < history.end_offset:
+                raise InvariantError(
+                    f"{history.name}: n{server_id} is in the ISR {isr} with offsets up to {end_offset};"
+                    f" {history.end_offset} are committed"
+                )

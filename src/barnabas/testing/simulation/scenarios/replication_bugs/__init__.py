@@ -1,0 +1,1 @@
+"""Bugs that `replication` and `replication-transactions` must find."""
