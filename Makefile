@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup test lint demo verify suites sim torn fuzz mutants bench bench-spark pins clean
+.PHONY: help setup test walkthrough lint demo verify suites sim torn fuzz nemesis mutants bench bench-spark pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -22,13 +22,16 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 test: setup ## the tests: under twelve minutes on two cores
 	$(BIN)/python -m pytest -n $(JOBS)
 
+walkthrough: setup ## clusters of real processes: voters killed, paused, cut off, misconfigured, replaced (about five minutes)
+	$(BIN)/python -m pytest -m "slow or not slow" tests/walkthrough tests/cli/cluster tests/examples/test_raft_kv.py
+
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-verify: setup ## hold our work against Apache Kafka (PART=broker, tools, spark); writes docs/verified.md
+verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, tools, spark); writes docs/verified.md
 	$(BIN)/python -m tools.verify $(PART)
 
 suites: setup ## real clients' own test suites against a barnabas broker
@@ -40,11 +43,14 @@ sim: setup ## long simulation: SEEDS=n seeds of every scenario
 torn: setup ## ten thousand truncations and bit flips
 	$(BIN)/python -m tools.torn --rounds $(or $(ROUNDS),10000)
 
-fuzz: setup ## a million hostile frames and the stall attack, with a healthy client meanwhile (KAFKA=host:port compares)
-	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000) --stall $(if $(KAFKA),--kafka $(KAFKA))
+fuzz: setup ## a million hostile frames and the stall attack, with a healthy client meanwhile (KAFKA=1 compares the slowest with Apache Kafka; writes docs/stall.md)
+	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000) --stall $(if $(KAFKA),--kafka)
 
-mutants: setup ## faults planted by chance must be noticed: COUNT=n SEED=n; writes docs/mutants.md
-	$(BIN)/python -m tools.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1) --jobs $(JOBS)
+nemesis: setup ## process faults on real clusters (RUNS, SECONDS, NODES=3 or 5, SEED, KAFKA=4.1.0 for the control); best as root; writes docs/nemesis.md
+	$(BIN)/python -m tools.nemesis --runs $(or $(RUNS),10) --seconds $(or $(SECONDS),120) --nodes $(or $(NODES),3) --seed $(or $(SEED),1) $(if $(KAFKA),--kafka $(KAFKA)) $(OPTIONS)
+
+mutants: setup ## random faults must be noticed: COUNT=n SEED=n; writes docs/mutants.md
+	$(BIN)/python -m tools.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1) --jobs $(JOBS) $(OPTIONS)
 
 bench: setup ## the rows of bench/, side by side; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ROWS)

@@ -34,14 +34,14 @@ def warm_up(server: Server) -> None:
 
 def refuse_damage(server: Server) -> None:
     """A server that skips checks cannot win: a flipped bit and a malformed record are both refused."""
-    sound = client_batch(_MEDIUM)
-    flipped = bytearray(sound)
+    valid = client_batch(_MEDIUM)
+    flipped = bytearray(valid)
     flipped[-1] ^= 1
-    wrong = bytearray(sound)
+    wrong = bytearray(valid)
     wrong[HEADER_SIZE + 1] ^= 0x40  # the length of the first record: the others start elsewhere
     struct.pack_into(">I", wrong, CRC_POSITION, crc32.iscsi(memoryview(wrong)[ATTRIBUTES_POSITION:]))
     with topics.topic(server, 1) as topic, RawConnection(server.address) as connection:
-        for batch, is_sound in ((sound, True), (flipped, False), (wrong, False)):
+        for batch, is_valid in ((valid, True), (flipped, False), (wrong, False)):
             part = ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
             request = ProduceRequest(
                 acks=1,
@@ -50,4 +50,4 @@ def refuse_damage(server: Server) -> None:
             )
             response = connection.ask(request, PRODUCE_VERSION, ProduceResponse)
             code = ErrorCode(response.responses[0].partition_responses[0].error_code)
-            assert (code is ErrorCode.NONE) == is_sound, f"{code.name} for a batch that is sound: {is_sound}"
+            assert (code is ErrorCode.NONE) == is_valid, f"{code.name} for a batch that is valid: {is_valid}"

@@ -265,7 +265,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1_000_000, help="number of frames (default 1000000)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first frame (default 0)")
     parser.add_argument("--stall", action="store_true", help="also run the stall attack (tools.stall)")
-    parser.add_argument("--kafka", help="address of an Apache Kafka to compare the stall attack with")
+    parser.add_argument(
+        "--kafka", action="store_true", help="compare the stall attack with Apache Kafka (BARNABAS_ORACLE)"
+    )
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as folder,
@@ -281,7 +283,7 @@ def main() -> int:
     if report.faults:
         for seed, hostile in campaign.last_frames():
             print(f"seed {seed}, {hostile.kind.value}: {hostile.data.hex()}")
-    has_stalled = options.stall and stall.main(["--kafka", options.kafka] if options.kafka else [])
+    has_stalled = options.stall and stall.main(["--kafka"] if options.kafka else [])
     return 1 if report.faults or has_stalled else 0
 
 

@@ -1,10 +1,11 @@
 """Writes protocol/messages/, protocol/records/ and the table of APIs from Apache Kafka's message definitions.
 
-    python -m tools.generate_messages LIBS_OF_4.1.0 LIBS_OF_3.9.1
+    python -m tools.generate_messages LIBS_OF_4.1.0 LIBS_OF_3.9.1 LIBS_OF_4.3.1
 
 Each argument is a folder of jars; the definitions are JSON inside them.  Names, types and versions are taken
 from there, no text: the lines about messages are ours (`message_notes`).  From 3.9.1 come the four APIs of
-ZooKeeper mode and the request header, whose version 0 one of them needs.
+ZooKeeper mode and the request header, whose version 0 one of them needs; from 4.3.1 comes AddRaftVoter, with
+whose version 1 a controller joins the voters by itself.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ FROM_3_9 = {
     for name in ("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown")
     for suffix in ("Request", "Response")
 } | {"RequestHeader"}
+# Their latest version is not one of 4.1.0, and announced to controllers alone.
+FROM_4_3 = {"AddRaftVoterRequest", "AddRaftVoterResponse"}
 MAX_VERSION = 2**15 - 1
 NOTE = "Written by tools/generate_messages.py: change that, not this file."
 ZEROS = {"bool": "False", "string": '""', "bytes": 'b""', "float64": "0.0", "uuid": "ZERO_UUID"}
@@ -217,7 +220,7 @@ def api_row(name: str, request: Definition, older: Definition | None) -> str:
     options.append(f'"{" ".join(sorted(listeners))}"')
     if flexible != (1, 0):
         options.append(f"flexible={flexible[0]}")
-    if request.get("latestVersionUnstable"):
+    if request.get("latestVersionUnstable") or request["name"] in FROM_4_3:
         options.append(f"stable={highest - 1}")
     if name in message_notes.CLUSTER_ACTIONS:
         options.append("cluster_action=True")
@@ -226,9 +229,10 @@ def api_row(name: str, request: Definition, older: Definition | None) -> str:
     return f"    api_row({', '.join(options)}),"
 
 
-def generate(newer_libs: Path, older_libs: Path, package: Path) -> None:
-    newer, older = load(newer_libs), load(older_libs)
-    chosen = {name: older[name] if name in FROM_3_9 else definition for name, definition in newer.items()}
+def generate(libs: Path, older_libs: Path, newer_libs: Path, package: Path) -> None:
+    older, newer = load(older_libs), load(newer_libs)
+    chosen = load(libs)
+    chosen |= {name: older[name] for name in FROM_3_9} | {name: newer[name] for name in FROM_4_3}
     apis = sorted(message_notes.APIS, key=lambda name: int(chosen[name + "Request"]["apiKey"]))
     for name in apis:
         request, response = chosen[name + "Request"], chosen[name + "Response"]
@@ -267,4 +271,4 @@ def generate(newer_libs: Path, older_libs: Path, package: Path) -> None:
 
 
 if __name__ == "__main__":
-    generate(Path(sys.argv[1]), Path(sys.argv[2]), PACKAGE)
+    generate(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), PACKAGE)

@@ -480,7 +480,7 @@ RECORDS: dict[str, str] = {
     "StreamsGroupTopologyKey": "The group of a topology.",
     "StreamsGroupTopologyValue": "The subtopologies of a group with their topics.",
     "TopicRecord": "A topic was created.",
-    "TransactionLogKey": "The transactional id.",
+    "TransactionLogKey": "The key of a transactional id.",
     "TransactionLogValue": "The state of a transaction.",
     "UnfenceBrokerRecord": "A broker has its lease (replaced by BrokerRegistrationChangeRecord).",
     "UnregisterBrokerRecord": "A broker is no longer registered.",

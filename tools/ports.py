@@ -31,10 +31,15 @@ def free_ports(count: int) -> list[int]:
 
 def free_pair() -> int:
     """The first of two consecutive free ports."""
+    return free_run(2)[0]
+
+
+def free_run(count: int) -> list[int]:
+    """Consecutive free ports."""
     for _ in range(len(_LISTENING)):
-        first, second = free_ports(2)
-        if second == first + 1:
-            return first
+        ports = free_ports(count)
+        if ports[-1] == ports[0] + count - 1:
+            return ports
     raise RuntimeError("no free ports")
 
 

@@ -24,11 +24,13 @@ CHECKS = PROJECT / "tests" / "verify"
 PAGE = PROJECT / "docs" / "verified.md"
 # The data of the page, so that parts can be run one by one.
 DATA = PROJECT / "docs" / "verified.json"
-KAFKA_VERSIONS = "4.1.0 (KRaft) and 3.9.1 (ZooKeeper mode)"
+KAFKA_VERSIONS = "4.1.0 and 4.3.1 (KRaft) and 3.9.1 (ZooKeeper mode)"
 OUTCOMES = ("passed", "failed", "skipped")
 # Part: its title and the prefixes of its files; the first part has all other files.
 PARTS = {
     "broker": ("Formats, log, broker, groups and transactions", ()),
+    "quorum": ("The metadata quorum, together with Apache Kafka's", ("test_quorum_",)),
+    "cluster": ("Replication, together with Apache Kafka's brokers", ("test_replication_",)),
     "tools": ("Client and command line", ("test_cli_", "test_client_")),
     "spark": ("Spark", ("test_spark_",)),
 }

@@ -7,22 +7,29 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.docs.pages import Command, Shown, Written, is_like, steps
 from tests.spark.java import QUICK_START
-from tools.ports import free_ports
+from tools.ports import free_ports, free_run
 
+PROJECT = Path(__file__).resolve().parents[2]
 # Pages about Spark start Java, on machines that may be busy.
 PATIENCE_S = 300
 # The ports in the pages, which are replaced by free ones.
-PORTS = ("9092", "9093", "9404")
+PORTS = ("9092", "9093", "9094", "9095", "9096", "9097", "9098")
+# These need not follow each other.
+OTHER_PORTS = ("9404", "16010", "16020", "16030")
 # The setup has been done before any test runs.
 NOT_RUN = ("make ", "pip ", ". .venv/")
-STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))")
-LISTENS = re.compile(r"listens on |serves PLAINTEXT")
+STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))|python -m examples.raft_kv server ")
+# Commands that change nothing, and can be repeated until the page is right.
+READS = re.compile(r"^barnabas \S+ .*\bdescribe\b")
+READ_AGAIN_S = 0.2
+LISTENS = re.compile(r"listens on |serves (PLAINTEXT|CONTROLLER)")
 
 
 class Reader:
@@ -30,7 +37,9 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+        ports = map(str, free_run(len(PORTS)))
+        others = map(str, free_ports(len(OTHER_PORTS)))
+        self._ports = {**dict(zip(PORTS, ports, strict=True)), **dict(zip(OTHER_PORTS, others, strict=True))}
         self._background: list[subprocess.Popen[str]] = []
         self._environment = {
             **os.environ,
@@ -39,6 +48,8 @@ class Reader:
             "BARNABAS_STATE": str(folder / "state"),
             "LOG_DIR": str(folder / "logs"),
             "PYTHONWARNINGS": "ignore",
+            # The page about the examples is followed in the project's folder.
+            "PYTHONPATH": str(PROJECT),
         }
 
     def follow(self, page: str, *, also_shown: bool = False) -> None:
@@ -92,12 +103,23 @@ class Reader:
             assert is_like(command.printed[0], printed[-1]), f"$ {command.line}\n{printed}"
             return
         out, _ = process.communicate(timeout=PATIENCE_S)
+        if READS.search(command.line) and not command.prints(out.rstrip().splitlines()):
+            out = self._read_again(command, line)
         said = "\n".join(command.printed)
         assert command.prints(out.rstrip().splitlines()), (
             f"$ {command.line}\n{out}\nbut the page says\n{said}"
         )
         if not command.printed:
             assert process.returncode == 0, f"$ {command.line}\nended with {process.returncode}"
+
+    def _read_again(self, command: Command, line: str) -> str:
+        """What a page describes may take a moment, such as the first fetch of a node that has just started."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            out = self.run_briefly(line)
+            if command.prints(out.rstrip().splitlines()) or time.monotonic() > deadline:
+                return out
+            time.sleep(READ_AGAIN_S)
 
     @staticmethod
     def _lines_until_listening(out: Iterable[str]) -> list[str]:
@@ -114,6 +136,12 @@ class Reader:
 
     def leave(self) -> None:
         stop = [sys.executable, "-m", "barnabas", "server-stop"]
+        for cluster in list(self._folder.rglob("cluster.json")):
+            folder = str(cluster.parent)
+            stop_cluster = [sys.executable, "-m", "barnabas", "cluster", "down", "--delete", "--dir", folder]
+            subprocess.run(
+                stop_cluster, env=self._environment, capture_output=True, timeout=PATIENCE_S, check=False
+            )
         for process in self._background:
             process.send_signal(signal.SIGINT)
         for process in self._background:

@@ -13,8 +13,8 @@ from tests.docs.reader import Reader, reader_in
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
-# Pages that `make verify` and `make suites` write.
-OF_CAMPAIGNS = ("verified.md", "compatibility.md")
+# Pages that `make verify`, `make suites`, `make fuzz` and `make nemesis` write.
+OF_CAMPAIGNS = ("verified.md", "compatibility.md", "stall.md", "nemesis.md")
 
 
 @pytest.fixture

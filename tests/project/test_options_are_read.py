@@ -20,7 +20,12 @@ from barnabas.storage.log_tasks import LogTaskOptions
 
 SOURCES = Path(__file__).parents[2] / "src" / "barnabas"
 # Options are declared, validated and listed here, which gives them no effect.
-NOT_READING = ("config/tables/", "config/validators.py", "config/layers.py", "config/dynamic_rules.py")
+NOT_READING = (
+    "config/tables/",
+    "config/values/validators.py",
+    "config/layers.py",
+    "config/node/dynamic_rules.py",
+)
 # Fields of these are filled from options of the same name, `_` for `.`, behind a prefix.
 FILLED = ((LogOptions, ""), (LogTaskOptions, ""), (CleanerOptions, "log.cleaner."))
 
@@ -66,6 +71,13 @@ def has_effect(option: Option, table: OptionTable) -> bool:
 @pytest.mark.parametrize("table", [*TABLES, BROKER_DYNAMIC], ids=lambda table: table.scope)
 def test_every_option_of_a_part_that_is_built_is_read(table: OptionTable) -> None:
     assert unread(table) == [], "read them, or give them the effect `none` or the part that is missing"
+
+
+@pytest.mark.parametrize("path", NOT_READING)
+def test_every_excluded_path_exists(path: str) -> None:
+    assert (SOURCES / path).exists(), (
+        "a path that was moved would be searched again, and give options an effect"
+    )
 
 
 def test_the_search_distinguishes_read_from_unread_options() -> None:

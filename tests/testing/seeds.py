@@ -8,9 +8,9 @@ from __future__ import annotations
 SEEDS = 300
 
 
-def chunks(size: int) -> list[range]:
+def chunks(size: int, seeds: int = SEEDS) -> list[range]:
     """All seeds, `size` at a time."""
-    return [range(first, min(first + size, SEEDS)) for first in range(0, SEEDS, size)]
+    return [range(first, min(first + size, seeds)) for first in range(0, seeds, size)]
 
 
 def chunk_name(seeds: range) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tools.mutants import trial
+from tools.mutants.imports import read_imports
 from tools.mutants.operators import mutants
-from tools.mutants.scratch import Scratch, tree_hash
+from tools.mutants.scratch import SHARED, Scratch, tree_hash
 from tools.mutants.source import Mutant
 from tools.mutants.tracing import Trace, trace_tree
-from tools.mutants.trial import CUT_SHORT, KILLED, SURVIVED, try_mutant
+from tools.mutants.trial import COVERING, KILLED, SURVIVED, TIMED_OUT, try_mutant
 
 PROJECT = Path(__file__).resolve().parents[2]
 COUNTING = "src/barnabas/counting.py"
@@ -44,6 +47,7 @@ def test_another_process_counts():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "7\\n"
 """,
+    "pytest.ini": "[pytest]\naddopts = -q\n",
     "tests/test_broken.py": "def test_that_always_fails():\n    raise AssertionError\n",
 }
 COUNTS = "tests/test_counting.py::test_it_counts"
@@ -103,9 +107,47 @@ def test_a_fault_that_no_test_notices_survives(trace: Trace, scratch: Scratch) -
 def test_a_fault_that_makes_a_test_hang_is_distinguished(
     trace: Trace, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "LEAST_LIMIT_S", 1.0)
+    monkeypatch.setattr(trial, "MIN_LIMIT_S", 5.0)
+    monkeypatch.setattr(trial, "TIMES_CLEAN", 0.0)
     verdict = try_mutant(fault("number -= 1"), Trace([COUNTS], [0.0]), scratch)
-    assert (verdict.outcome, verdict.by) == (CUT_SHORT, COUNTS)
+    assert (verdict.outcome, verdict.by) == (TIMED_OUT, COUNTS)
+
+
+def test_a_time_out_on_a_slow_machine_kills_nothing(
+    trace: Trace, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the mutant, the test would have to be faster than the machine can start it."""
+    monkeypatch.setattr(trial, "MIN_LIMIT_S", 5.0)
+    monkeypatch.setattr(trial, "TIMES_CLEAN", 1e9)
+    verdict = try_mutant(fault("number -= 1"), Trace([COUNTS], [0.0]), scratch)
+    assert (verdict.outcome, verdict.flaky) == (SURVIVED, [COUNTS])
+
+
+def test_a_test_that_fails_without_the_mutant_kills_nothing(scratch: Scratch) -> None:
+    verdict = try_mutant(fault("6"), Trace([FAILS], [0.0]), scratch)
+    assert (verdict.outcome, verdict.flaky) == (SURVIVED, [FAILS])
+
+
+def test_tests_are_chosen_by_their_imports_if_none_are_traced(project: Path, scratch: Scratch) -> None:
+    imports = read_imports(project, scratch, project / "build" / "collected.json")
+    assert sorted(imports.tests) == [FAILS, COUNTS_ELSEWHERE, COUNTS]
+    assert imports.covering(fault("8")) == {COUNTS, COUNTS_ELSEWHERE}
+    assert try_mutant(fault("8"), imports, scratch, COVERING).by == COUNTS_ELSEWHERE
+
+
+def test_only_changed_modules_of_tests_are_traced_again(project: Path, scratch: Scratch) -> None:
+    kept = project / "build" / "part.json"
+    part = Trace(["tests/test_counting.py::old", FAILS], [1.0, 7.0], [FAILS], {COUNTING: {"9": [0, 1]}})
+    before = {SHARED: "sources", "tests/test_counting.py": "old", "tests/test_broken.py": "same"}
+    part.modules = before
+    kept.write_text(json.dumps(asdict(part)), "utf-8")
+    changed = trace_tree(scratch, kept, 1, modules={**before, "tests/test_counting.py": "new"})
+    assert changed.tests == [FAILS, COUNTS_ELSEWHERE, COUNTS]
+    assert changed.seconds[0] == 7.0, "this was not traced again"
+    assert changed.covering(fault("8")) == {COUNTS_ELSEWHERE}
+    assert changed.lines[COUNTING]["9"] == [0]
+    anew = trace_tree(scratch, kept, 1, modules={**changed.modules, SHARED: "changed sources"})
+    assert anew.seconds[anew.tests.index(FAILS)] < 7.0, "everything is traced again"
 
 
 def test_a_failure_that_is_not_repeated_is_flaky(trace: Trace, scratch: Scratch, tmp_path: Path) -> None:
@@ -123,7 +165,7 @@ def test_a_failure_that_is_not_repeated_is_flaky(trace: Trace, scratch: Scratch,
     )
     only = Trace([fickle], [0.0])
     verdict = try_mutant(fault("6"), only, scratch)
-    assert (verdict.outcome, verdict.chances) == (SURVIVED, [fickle])
+    assert (verdict.outcome, verdict.flaky) == (SURVIVED, [fickle])
 
 
 def test_the_hash_of_a_tree_depends_on_its_contents(project: Path) -> None:

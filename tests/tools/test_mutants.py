@@ -10,10 +10,11 @@ import pytest
 
 from tools.mutants import record as records
 from tools.mutants.choice import candidates, choose, quotas
+from tools.mutants.imports import imports_of
 from tools.mutants.operators import is_sound, mutants
 from tools.mutants.source import Mutant
 from tools.mutants.tracing import Trace
-from tools.mutants.trial import SURVIVED, Verdict, in_order, read_report
+from tools.mutants.trial import SURVIVED, Verdict, in_order, in_stages, read_report
 
 PROJECT = Path(__file__).resolve().parents[2]
 PATH = "src/barnabas/raft/made_up.py"
@@ -130,6 +131,14 @@ def test_the_seed_determines_the_sample_and_no_line_is_mutated_twice(offered: li
         assert ast.dump(ast.parse(mutant.apply(text))) != ast.dump(ast.parse(text))
 
 
+def test_a_larger_sample_of_one_package_contains_that_of_all(offered: list[Mutant]) -> None:
+    sample = {mutant.key for mutant in choose(offered, PROJECT, 100, seed=7) if mutant.package == "replica"}
+    alone = choose(candidates(PROJECT, ["replica"]), PROJECT, 50, seed=7)
+    assert {mutant.package for mutant in alone} == {"replica"}
+    assert len(alone) == 50
+    assert sample < {mutant.key for mutant in alone}
+
+
 def a_trace() -> Trace:
     tests = ["tests/raft/test_made_up.py::a", "tests/raft/test_node.py::b", "tests/broker/test_x.py::c"]
     tests += ["tests/base/test_ids.py::d", "tests/raft/test_log.py::e"]
@@ -143,6 +152,30 @@ def test_the_tests_that_run_the_line_are_known() -> None:
     # A line that runs at import is covered by all tests that use the file.
     assert trace.covering(Mutant(PATH, 1, 1, 0, 1, "constant", "4")) == set(trace.tests[:3])
     assert trace.covering(Mutant("src/barnabas/raft/other.py", 1, 1, 0, 1, "constant", "4")) == set()
+
+
+def test_tests_near_a_line_are_those_of_the_same_modules_and_of_its_folder() -> None:
+    trace = a_trace()
+    trace.lines[PATH]["4"] = [2]
+    trace.failing.append(trace.tests[4])
+    covering, near, others = in_stages(Mutant(PATH, 4, 4, 0, 1, "constant", "4"), trace)
+    assert covering == {trace.tests[2]}
+    assert near == set(trace.tests[:2])
+    assert others == {trace.tests[3]}
+
+
+def test_imports_are_those_of_files_in_the_tree() -> None:
+    files = {
+        "src/barnabas/__init__.py",
+        "src/barnabas/base/__init__.py",
+        "src/barnabas/base/ids.py",
+        "tests/a.py",
+    }
+    assert set(imports_of("from barnabas.base import ids", files)) == files - {
+        "src/barnabas/__init__.py",
+        "tests/a.py",
+    }
+    assert set(imports_of("import os, tests.a\nfrom tests import b", files)) == {"tests/a.py"}
 
 
 def test_the_mirror_of_the_source_comes_first_and_fast_files_before_slow_ones() -> None:
@@ -174,9 +207,18 @@ def test_the_record_is_loaded_and_the_page_shows_survivors(tmp_path: Path) -> No
     again = records.load(tmp_path / "results.json")
     assert again == record
     assert again.is_same_campaign(record)
-    shown = records.page(again)
-    assert "**Killed: 1 of 2 (50 %).**" in shown
-    assert "| `raft` | 1 of 2 (50 %) |" in shown
-    assert f"`{PATH}:2` (comparison)\n\n```diff\n-y = a < b\n+y = (a <= b)\n```" in shown
+    (tmp_path / "survivors.toml").write_text(
+        f'[[survivor]]\nfile = "{PATH}"\nnew = "y = (a <= b)"\nreason = "Never equal."\n', "utf-8"
+    )
+    shown = records.page(again, records.load_reasons(tmp_path / "survivors.toml"))
+    assert "**Killed: 1 of 2 (50 %) of the faults**, 1 of 2 (50 %) of all" in shown
+    assert "| `raft` | 1 of 2 (50 %) | 1 of 2 (50 %) |" in shown
+    assert f"`{PATH}:2` (comparison)\n\n```diff\n-y = a < b\n+y = (a <= b)\n```\n\nNever equal.\n" in shown
     assert "x = 2" not in shown
     assert "- `tests/x.py::fails`" in shown
+    with (tmp_path / "survivors.toml").open("a") as reasons:
+        reasons.write("equivalent = true\n")
+    shown = records.page(again, records.load_reasons(tmp_path / "survivors.toml"))
+    assert "**Killed: 1 of 1 (100 %) of the faults**, 1 of 2 (50 %) of all" in shown
+    assert "## Survivors\n\nNone.\n\n## Without effect\n\n`" in shown
+    assert "Never equal." in shown

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
 from tools.mutants.operators import is_sound, mutants
-from tools.mutants.source import Mutant
+from tools.mutants.source import Mutant, package_of
 
 SOURCES = "src/barnabas"
 # Generated from Apache Kafka's definitions, and checked against them by their own tests.
@@ -18,12 +18,15 @@ MIN_PER_PACKAGE = 5
 MAX_FAILED_DRAWS = 1000
 
 
-def candidates(root: Path) -> list[Mutant]:
-    """Every mutant of every source file that is not generated."""
+def candidates(root: Path, packages: Collection[str] = ()) -> list[Mutant]:
+    """Every mutant of every source file that is not generated, or of those in some packages."""
     mutants_found: list[Mutant] = []
     for path in sorted((root / SOURCES).rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if packages and package_of(name) not in packages:
+            continue
         if not path.relative_to(root / SOURCES).as_posix().startswith(GENERATED):
-            mutants_found += mutants(path.relative_to(root).as_posix(), path.read_text("utf-8"))
+            mutants_found += mutants(name, path.read_text("utf-8"))
     return mutants_found
 
 

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tools.mutants.source import Mutant
 
 ENGINE = "src/barnabas/batch/engine/"
 # Build products of the engine, which are not in Git.
 BUILT = ("*.so", "_build.json")
+# The key of `module_hashes` for what all tests share.
+SHARED = ""
+HASH_DIGITS = 16
 # Set in every process that a trial starts, so that leftover processes can be found.
 TRIAL_VARIABLE = "BARNABAS_MUTANTS_TRIAL"
 
@@ -29,13 +32,27 @@ def tree_files(project: Path) -> list[str]:
     return sorted({*names, *(path.relative_to(project).as_posix() for path in built)})
 
 
+def is_test_module(name: str) -> bool:
+    """Whether a file contains only tests, so that changing it affects no other test."""
+    return name.startswith("tests/") and PurePosixPath(name).match("test_*.py")
+
+
+def module_hashes(project: Path) -> dict[str, str]:
+    """A hash of each module of tests; that of `SHARED` is of what they share: sources, fixtures, data."""
+    hashes: dict[str, str] = {}
+    shared = sha256()
+    for name in tree_files(project):
+        digest = sha256((project / name).read_bytes())
+        if is_test_module(name):
+            hashes[name] = digest.hexdigest()[:HASH_DIGITS]
+        elif name.startswith(("src/", "tests/")):
+            shared.update(name.encode() + b"\0" + digest.digest())
+    return {SHARED: shared.hexdigest()[:HASH_DIGITS], **hashes}
+
+
 def tree_hash(project: Path) -> str:
     """A hash of the current sources and tests."""
-    digest = sha256()
-    for name in tree_files(project):
-        if name.startswith(("src/", "tests/")):
-            digest.update(name.encode() + b"\0" + sha256((project / name).read_bytes()).digest())
-    return digest.hexdigest()[:16]
+    return sha256(repr(sorted(module_hashes(project).items())).encode()).hexdigest()[:HASH_DIGITS]
 
 
 class Scratch:
@@ -65,23 +82,29 @@ class Scratch:
 
     @contextmanager
     def mutated_by(self, mutant: Mutant) -> Iterator[None]:
-        """Contains the mutant in this context; the engine is interpreted if the mutant is in it."""
+        """Contains the mutant in this context; the engine is interpreted if its module is compiled."""
         path = self.folder / mutant.path
         original = path.read_text("utf-8")
-        hidden = self._hide_engine() if mutant.path.startswith(ENGINE) else []
-        path.write_text(mutant.apply(original), "utf-8")
+        with self.like_with(mutant):
+            path.write_text(mutant.apply(original), "utf-8")
+            try:
+                yield
+            finally:
+                path.write_text(original, "utf-8")
+
+    @contextmanager
+    def like_with(self, mutant: Mutant) -> Iterator[None]:
+        """The copy as it is with the mutant, but without it: some tests need the compiled engine."""
+        source = self.folder / mutant.path
+        is_hidden = mutant.path.startswith(ENGINE) and any(source.parent.glob(f"{source.stem}.*.so"))
+        built = [path for pattern in BUILT for path in (self.folder / ENGINE).glob(pattern) if is_hidden]
+        for path in built:
+            path.rename(path.with_name(path.name + ".hidden"))
         try:
             yield
         finally:
-            path.write_text(original, "utf-8")
-            for each in hidden:
-                each.with_name(each.name + ".hidden").rename(each)
-
-    def _hide_engine(self) -> list[Path]:
-        built = [path for pattern in BUILT for path in (self.folder / ENGINE).glob(pattern)]
-        for path in built:
-            path.rename(path.with_name(path.name + ".hidden"))
-        return built
+            for path in built:
+                path.with_name(path.name + ".hidden").rename(path)
 
 
 def end_leftovers(folder: Path) -> None:

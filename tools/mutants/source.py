@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 
+def package_of(path: str) -> str:
+    """The folder below src/barnabas, or `barnabas` for the files directly in it."""
+    parts = path.split("/")
+    return parts[2] if len(parts) > 3 else "barnabas"
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """Replaces the characters from `start` to `end` of a file by `after`."""
@@ -22,9 +28,7 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The folder below src/barnabas, or `barnabas` for the files directly in it."""
-        parts = self.path.split("/")
-        return parts[2] if len(parts) > 3 else "barnabas"
+        return package_of(self.path)
 
     @property
     def key(self) -> str:

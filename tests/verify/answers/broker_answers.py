@@ -1,8 +1,7 @@
-"""Two brokers' answers to the same requests, field by field: what may differ, and why.
+"""Two brokers' responses to the same requests, field by field: what may differ, and why.
 
-What lives here: the list of what is not compared (`RULES`), the list of answers that we give differently on
-purpose (`DELIBERATE`), and the comparison.  What may not: requests (`broker_asks_*.py`) and their sending
-(`broker_ask.py`).
+`RULES` lists what is not compared, `DELIBERATE` the responses that differ on purpose.  The requests are in
+`asks/`, their sending in `broker_ask.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Requests to hold a broker against Apache Kafka with: how a line of the tables is written, sent and answered.
+"""Requests to compare a broker with Apache Kafka: how a line of the tables is written, sent and answered.
 
-What lives here: the form of the tables (`broker_asks_*.py`), the sending over one plain socket, and answers as
-plain values.  What may not: which requests there are, and which differences are allowed (`broker_answers.py`).
+The form of the tables (`asks/`), the sending over one plain socket, and responses as plain values.  Allowed
+differences are in `broker_answers.py`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def encoded(text: str | None) -> bytes | None:
 
 
 def patched(source: bytes, position: int, form: str, value: int, *, crc: bool = True) -> bytes:
-    """The batch with one of its fields replaced; its checksum made right again unless told otherwise."""
+    """The batch with one of its fields replaced; its checksum is corrected by default."""
     copy = bytearray(source)
     struct.pack_into(">" + form, copy, position, value)
     if crc:
@@ -122,7 +122,7 @@ def patched(source: bytes, position: int, form: str, value: int, *, crc: bool = 
 
 @dataclass
 class RawClient:
-    """A client of one broker; a connection that the broker closes is opened anew for the next request."""
+    """A client of one broker; a connection that the broker closes is reopened for the next request."""
 
     port: int
     # How long after its answer a change may still be under way.

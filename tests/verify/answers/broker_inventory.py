@@ -1,7 +1,6 @@
-"""All that clients can learn of a node's topics, records, options and features: to see that nothing is lost.
+"""All that clients can see of a node's topics, records, options and features: to check that nothing is lost.
 
-What lives here: the questions, asked over plain sockets, and the answers as one plain value.  What may not: who
-answers, and what may change from one life of a node to the next.
+The requests go over plain sockets; the responses become one plain value.
 """
 
 from __future__ import annotations

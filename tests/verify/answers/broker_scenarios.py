@@ -1,7 +1,7 @@
 """What people do with their clients, step by step, with the outcome of each step as a plain value.
 
-What lives here: one scenario a client; each is run against two brokers, and the outcomes must be equal.  What may
-not: assertions, and anything that differs between two brokers by nature (times, ids).
+One scenario per client; each is run against two brokers, and the outcomes must be equal.  Scenarios do not
+assert, and leave out what differs between two brokers by nature (times, ids).
 """
 
 from __future__ import annotations

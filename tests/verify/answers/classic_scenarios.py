@@ -1,7 +1,6 @@
-"""Lives of classic groups, told request by request: the same words go to Apache Kafka and to a broker of ours.
+"""Scenarios of classic groups, request by request: the same requests go to Apache Kafka and to our broker.
 
-What lives here: one function a scenario, legal and illegal requests in it.  What may not: how a request is
-sent and heard (`classic_talk.py`).
+One function per scenario, with legal and illegal requests; `classic_talk.py` sends them.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.verify.answers.classic_talk import Member, Room
+from tests.verify.answers.classic_talk import Member, Scene
 
-Scenario = Callable[[Room], None]
+Scenario = Callable[[Scene], None]
 
 SESSION_MS = 30_000
 # A subscription to `letters` as consumers write it, version 0.
@@ -73,10 +72,10 @@ def enter(member: Member, group_id: str, version: int = 9) -> str:
     return given
 
 
-def one_member_in_every_version(room: Room) -> None:
+def one_member_in_every_version(scene: Scene) -> None:
     for version in JOIN_VERSIONS:
-        group = room.group(f"v{version}")
-        one = room.member(f"one{version}")
+        group = scene.group(f"v{version}")
+        one = scene.member(f"one{version}")
         one.ask("join", "JoinGroup", version, **joining(group))
         given = one.last["member_id"]
         if version >= 4:
@@ -98,9 +97,9 @@ def one_member_in_every_version(room: Room) -> None:
         described(one, f"left {version}", group)
 
 
-def two_members(room: Room) -> None:
-    group = room.group("two")
-    first, second = room.member("first"), room.member("second")
+def two_members(scene: Scene) -> None:
+    group = scene.group("two")
+    first, second = scene.member("first"), scene.member("second")
     leader = enter(first, group)
     second.ask("an id for the second", "JoinGroup", 9, **joining(group))
     follower = second.last["member_id"]
@@ -136,9 +135,9 @@ def two_members(room: Room) -> None:
     described(second, "the second is left", group)
 
 
-def static_members(room: Room) -> None:
-    group = room.group("static")
-    one, two = room.member("one"), room.member("two")
+def static_members(scene: Scene) -> None:
+    group = scene.group("static")
+    one, two = scene.member("one"), scene.member("two")
     name = {"group_instance_id": "first"}
     one.ask("joins", "JoinGroup", 9, **joining(group, **name))
     old = one.last["member_id"]
@@ -171,9 +170,9 @@ def static_members(room: Room) -> None:
     described(one, "one is left", group)
 
 
-def illegal_requests(room: Room) -> None:
-    group = room.group("illegal")
-    one = room.member("one")
+def illegal_requests(scene: Scene) -> None:
+    group = scene.group("illegal")
+    one = scene.member("one")
     for session_ms in (0, -1, 5_999, 1_800_001):
         for version in (0, 9):
             one.ask(
@@ -233,9 +232,9 @@ def illegal_requests(room: Room) -> None:
     )
 
 
-def listing_and_deleting(room: Room) -> None:
-    full, empty, plain_group = room.group("full"), room.group("empty"), room.group("plain")
-    one = room.member("one")
+def listing_and_deleting(scene: Scene) -> None:
+    full, empty, plain_group = scene.group("full"), scene.group("empty"), scene.group("plain")
+    one = scene.member("one")
     enter(one, full)
     leaver = enter(one, empty)
     one.ask("empty the other", "LeaveGroup", 5, group_id=empty, members=[{"member_id": leaver}])
@@ -244,9 +243,9 @@ def listing_and_deleting(room: Room) -> None:
         "a commit without a member", "OffsetCommit", 8, group_id=plain_group, member_id="", topics=offsets
     )
     for version in range(6):
-        listed(room, one, f"all {version}", version)
+        listed(scene, one, f"all {version}", version)
     for states in (["Stable"], ["empty", "STABLE"], [" Stable "], ["Dead"], ["nonsense"], [""]):
-        listed(room, one, f"states {states}", 4, states_filter=states)
+        listed(scene, one, f"states {states}", 4, states_filter=states)
     for types in (
         ["classic"],
         ["CLASSIC"],
@@ -256,9 +255,9 @@ def listing_and_deleting(room: Room) -> None:
         [" classic"],
         [""],
     ):
-        listed(room, one, f"types {types}", 5, types_filter=types)
-    listed(room, one, "both", 5, types_filter=["classic"], states_filter=["Empty"])
-    listed(room, one, "nothing is both", 5, types_filter=["consumer"], states_filter=["Stable"])
+        listed(scene, one, f"types {types}", 5, types_filter=types)
+    listed(scene, one, "both", 5, types_filter=["classic"], states_filter=["Empty"])
+    listed(scene, one, "nothing is both", 5, types_filter=["consumer"], states_filter=["Stable"])
     described(one, "a simple group", plain_group)
     described(one, "nobody", f"{full}-missing")
     described(one, "no name", "")
@@ -269,21 +268,21 @@ def listing_and_deleting(room: Room) -> None:
         one.ask("delete what has no name", "DeleteGroups", version, groups_names=[""])
     one.ask("delete two", "DeleteGroups", 2, groups_names=[empty, plain_group])
     one.ask("delete them again", "DeleteGroups", 2, groups_names=[empty, plain_group])
-    listed(room, one, "after that", 5)
+    listed(scene, one, "after that", 5)
 
 
-def listed(room: Room, member: Member, title: str, version: int, **filters: Any) -> None:
+def listed(scene: Scene, member: Member, title: str, version: int, **filters: Any) -> None:
     """Of this scenario alone."""
-    heard, room.heard = room.heard, {}
+    heard, scene.heard = scene.heard, {}
     answer = member.ask(title, "ListGroups", version, **filters)
-    room.heard = heard
-    own = [one for one in answer["groups"] if one["group_id"].startswith(room.prefix)]
-    room.keep(f"{title} v{version}", {**answer, "groups": own})
+    scene.heard = heard
+    own = [one for one in answer["groups"] if one["group_id"].startswith(scene.prefix)]
+    scene.keep(f"{title} v{version}", {**answer, "groups": own})
 
 
-def finding(room: Room) -> None:
-    group = room.group("found")
-    one = room.member("one")
+def finding(scene: Scene) -> None:
+    group = scene.group("found")
+    one = scene.member("one")
     for version in range(4):
         one.ask("a group", "FindCoordinator", version, key=group)
         one.ask("no name", "FindCoordinator", version, key="")
@@ -301,9 +300,9 @@ def finding(room: Room) -> None:
     one.ask("a share key that is none", "FindCoordinator", 6, coordinator_keys=[group], key_type=2)
 
 
-def protocols(room: Room) -> None:
-    group = room.group("votes")
-    members = [room.member(f"m{number}") for number in range(3)]
+def protocols(scene: Scene) -> None:
+    group = scene.group("votes")
+    members = [scene.member(f"m{number}") for number in range(3)]
     first = members[0]
     first.ask("an id", "JoinGroup", 9, **joining(group, names=("b", "a", "c")))
     leader = first.last["member_id"]

@@ -1,8 +1,7 @@
-"""Several members talk with a broker about classic groups, each on a connection of its own.
+"""Several members of classic groups, each on its own connection to a broker.
 
-What lives here: requests that are sent and heard apart, because one member's answer waits for another's
-request, and answers as plain values in which nothing is left that differs between two runs.  What may not:
-scenarios (`classic_scenarios.py`).
+Sending and receiving are separate, because the response to one member waits for another's request.  Responses
+become plain values without anything that differs between two runs.  Scenarios are in `classic_scenarios.py`.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _NOT_READY = (
 
 
 class Member:
-    """One client; what it asks and hears is kept by its room."""
+    """One client; what it asks and hears is kept by its scene."""
 
-    def __init__(self, room: Room, name: str) -> None:
-        self._room = room
+    def __init__(self, scene: Scene, name: str) -> None:
+        self._scene = scene
         self.name = name
-        self._connection = socket.create_connection(("localhost", room.port), timeout=PATIENCE_S)
+        self._connection = socket.create_connection(("localhost", scene.port), timeout=PATIENCE_S)
         self._asked: list[tuple[str, str, int, int]] = []
         self._reader = FrameReader()
         # What the last answer said, with ids as they are.
@@ -42,10 +41,10 @@ class Member:
 
     def send(self, title: str, api: str, version: int, /, **fields: Any) -> None:
         """Without waiting for the answer."""
-        self._room.correlation_id += 1
+        self._scene.correlation_id += 1
         message = made(api_named(api).request, fields)
-        self._connection.sendall(write_request(message, version, self._room.correlation_id, self.name))
-        self._asked.append((title, api, version, self._room.correlation_id))
+        self._connection.sendall(write_request(message, version, self._scene.correlation_id, self.name))
+        self._asked.append((title, api, version, self._scene.correlation_id))
 
     def hear(self) -> Plain:
         """The answer to the request that waits longest."""
@@ -54,14 +53,14 @@ class Member:
         while frame is None:
             data = self._connection.recv(1 << 20)
             if not data:
-                self._room.keep(f"{title} v{version}", "(the connection is closed)")
+                self._scene.keep(f"{title} v{version}", "(the connection is closed)")
                 return "(the connection is closed)"
             frames = self._reader.feed(data)
             frame = bytes(frames[0]) if frames else None
-        told, response = read_response(frame, api_named(api), version)
-        assert told == correlation_id
+        received_id, response = read_response(frame, api_named(api), version)
+        assert received_id == correlation_id
         self.last = plain(response, version)
-        self._room.keep(f"{title} v{version}", self.last)
+        self._scene.keep(f"{title} v{version}", self.last)
         return self.last
 
     def ask(self, title: str, api: str, version: int, /, **fields: Any) -> Plain:
@@ -74,7 +73,7 @@ class Member:
         try:
             data = self._connection.recv(1 << 20)
         except TimeoutError:
-            self._room.keep(title, "(silence)")
+            self._scene.keep(title, "(silence)")
         else:
             raise AssertionError(f"{title}: something came: {data.hex()}")
         finally:
@@ -84,7 +83,7 @@ class Member:
         self._connection.close()
 
 
-class Room:
+class Scene:
     """All members of one scenario."""
 
     def __init__(self, port: int, prefix: str) -> None:
@@ -95,7 +94,7 @@ class Room:
         self._members: list[Member] = []
         self._ids: dict[str, str] = {}
 
-    def __enter__(self) -> Room:
+    def __enter__(self) -> Scene:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,26 +1,23 @@
 """Every answer of a broker of ours beside Apache Kafka's to the same requests, field by field.
 
 Both start fresh with the same file, the same cluster id, on the same port and in a folder of the same name;
-the requests of `broker_asks.py` go to one and then to the other over plain sockets, in the same order.
+the requests of asks/asks.py go to one and then to the other over plain sockets, in the same order.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.verify.answers.asks.asks import APIS, ASKS
+from tests.verify.answers.both_answers import Answers, answers_of_both
 from tests.verify.answers.broker_answers import DELIBERATE, RULES, differences, prepared, rules_met
 from tests.verify.answers.broker_ask import Plain, RawClient
-from tests.verify.nodes.broker_node import apache_then_ours
 
 # Partition counts that are not given, and records older than a week, are part of the requests.
 SETTINGS = {"num.partitions": "2", "log.retention.ms": "-1"}
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LEAST_REQUESTS = 150
 # Apache Kafka's brokers learn of a change a moment after the controller has answered; ours before.
 APACHE_SETTLES_S = 0.4
@@ -66,27 +63,12 @@ APIS_TO_COMPARE = {
 }
 
 
-@dataclass(frozen=True)
-class Answers:
-    """By title; `theirs` is Apache Kafka's."""
-
-    theirs: dict[str, Plain]
-    ours: dict[str, Plain]
-    faults: list[str]
-
-
 @pytest.fixture(scope="module")
-def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Answers:
     home = tmp_path_factory.mktemp("answers") / "node"
-    with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
-        theirs = asked(ours.port, APACHE_SETTLES_S)
-        apache.stop()
-        shutil.rmtree(apache.data)
-        ours.format(CLUSTER_ID)
-        ours.start()
-        found = asked(ours.port, OURS_SETTLES_S)
-        ours.stop()
-        yield Answers(theirs, found, ours.faults())
+    return answers_of_both(
+        oracle, home, SETTINGS, asked, apache_settles_s=APACHE_SETTLES_S, ours_settles_s=OURS_SETTLES_S
+    )
 
 
 def asked(port: int, settles_s: float) -> dict[str, Plain]:

@@ -6,18 +6,16 @@ As test_broker_answers.py does it, with rules about topics, groups, transactiona
 from __future__ import annotations
 
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.verify.answers.asks.acls import ASKS, GROUPS, TXNS
+from tests.verify.answers.both_answers import Answers, answers_of_both
 from tests.verify.answers.broker_answers import RULES, by, differences, prepared, rule, rules_met
 from tests.verify.answers.broker_ask import Plain, Raw, RawClient
-from tests.verify.nodes.broker_node import apache_then_ours
 
 SETTINGS = {
     "num.partitions": "2",
@@ -26,7 +24,6 @@ SETTINGS = {
     "super.users": "User:admin",
     "allow.everyone.if.no.acl.found": "true",
 }
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LEAST_REQUESTS = 250
 APACHE_SETTLES_S = 0.4
 OURS_SETTLES_S = 0.1
@@ -75,27 +72,12 @@ DELIBERATE: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Answers:
-    """By title; `theirs` is Apache Kafka's."""
-
-    theirs: dict[str, Plain]
-    ours: dict[str, Plain]
-    faults: list[str]
-
-
 @pytest.fixture(scope="module")
-def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+def answers(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Answers:
     home = tmp_path_factory.mktemp("authorizer") / "node"
-    with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
-        theirs = asked(ours.port, APACHE_SETTLES_S)
-        apache.stop()
-        shutil.rmtree(apache.data)
-        ours.format(CLUSTER_ID)
-        ours.start()
-        found = asked(ours.port, OURS_SETTLES_S)
-        ours.stop()
-        yield Answers(theirs, found, ours.faults())
+    return answers_of_both(
+        oracle, home, SETTINGS, asked, apache_settles_s=APACHE_SETTLES_S, ours_settles_s=OURS_SETTLES_S
+    )
 
 
 def asked(port: int, settles_s: float) -> dict[str, Plain]:

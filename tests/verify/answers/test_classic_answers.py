@@ -12,7 +12,7 @@ import pytest
 from tests.verify.answers.broker_answers import differences
 from tests.verify.answers.broker_ask import Plain, RawClient
 from tests.verify.answers.classic_scenarios import SCENARIOS
-from tests.verify.answers.classic_talk import Room
+from tests.verify.answers.classic_talk import Scene
 from tests.verify.nodes.broker_node import apache_then_ours
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -31,26 +31,26 @@ class Heard:
 def heard(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heard]:
     home = tmp_path_factory.mktemp("classic") / "node"
     with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
-        theirs = told(ours.port)
+        theirs = responses_at(ours.port)
         apache.stop()
         shutil.rmtree(apache.data)
         ours.format(CLUSTER_ID)
         ours.start()
-        own = told(ours.port)
+        own = responses_at(ours.port)
         ours.stop()
         yield Heard(theirs, own, ours.faults())
 
 
-def told(port: int) -> dict[str, dict[str, Plain]]:
+def responses_at(port: int) -> dict[str, dict[str, Plain]]:
     raw_client = RawClient(port, SETTLES_S)
     topics = [{"name": name, "num_partitions": 2, "replication_factor": 1} for name in ("letters", "digits")]
     raw_client.one("CreateTopics", 7, topics=topics, timeout_ms=10_000)
     raw_client.close()
     found = {}
     for name, scenario in SCENARIOS.items():
-        with Room(port, name.replace(" ", "-")) as room:
-            scenario(room)
-            found[name] = room.heard
+        with Scene(port, name.replace(" ", "-")) as scene:
+            scenario(scene)
+            found[name] = scene.heard
     return found
 
 

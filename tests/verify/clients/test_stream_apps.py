@@ -85,8 +85,8 @@ def test_quix_streams_counts_exactly_once_and_recovers_from_its_changelog(
     found = read(bootstrap, "event-counts", EVENTS)
     lines: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for one in found:
-        told = json.loads(one.value() or b"")
-        lines[int(one.key() or b"")].append((told["count"], told["number"]))
+        state = json.loads(one.value() or b"")
+        lines[int(one.key() or b"")].append((state["count"], state["number"]))
     for key in range(KEYS):
         assert lines[key] == list(enumerate(range(key, EVENTS, KEYS), start=1))
 

@@ -1,7 +1,6 @@
-"""What happens in one life of a node whose folder goes from hand to hand: a bit of everything that leaves traces.
+"""One run of a node whose folder changes hands: requests of every kind that leaves traces on disk.
 
-What lives here: the requests of a life, the same whoever serves them.  What may not: who serves them, and looking
-at what came of it (`broker_inventory.py`).
+The requests are the same for both brokers; `tests/verify/answers/broker_inventory.py` checks the results.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.verify.answers.classic_scenarios import beat, joining, syncing
-from tests.verify.answers.classic_talk import Member, Room
+from tests.verify.answers.classic_talk import Member, Scene
 from tests.verify.nodes.broker_node import OurNode, apache_then_ours
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -44,19 +44,19 @@ class Life:
     """One broker's time; the member's id outlives it."""
 
     def __init__(self, port: int, number: int) -> None:
-        self.room = Room(port, "folders")
+        self.scene = Scene(port, "folders")
         self.number = number
 
     def _describe(self, member: Member, group: str) -> Any:
         answer = member.ask("described", "DescribeGroups", 5, groups=[group])
-        self.room.heard.clear()
+        self.scene.heard.clear()
         return answer["groups"]
 
     def live(self, story: Story, member_id: str) -> str:
         """Find the group, go on as its member, and replace oneself; the new id."""
-        with self.room as room:
-            group = room.group("handed-over")
-            one = room.member("one")
+        with self.scene as scene:
+            group = scene.group("handed-over")
+            one = scene.member("one")
             generation = self.number
             if member_id:
                 story.found.append(self._describe(one, group))
@@ -88,7 +88,7 @@ class Life:
 def story(
     oracle: Callable[..., Any], kafka_tool: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Story:
-    told = Story()
+    story = Story()
     home = tmp_path_factory.mktemp("groups") / "node"
     with apache_then_ours(oracle, home, SETTINGS, "--cluster-id", CLUSTER_ID) as (apache, ours):
         member_id = ""
@@ -98,14 +98,14 @@ def story(
                 ours.start()
             elif number:
                 apache.start()
-            member_id = Life(ours.port, number).live(told, member_id)
+            member_id = Life(ours.port, number).live(story, member_id)
             if is_ours:
                 ours.kill()
-                told.dumps.append(dumps(kafka_tool, ours, apache.data))
+                story.dumps.append(dumps(kafka_tool, ours, apache.data))
             else:
                 apache.stop()
-        told.faults = ours.faults()
-    return told
+        story.faults = ours.faults()
+    return story
 
 
 def dumps(kafka_tool: Callable[..., Any], ours: OurNode, data: Path) -> tuple[str, str]:

@@ -34,6 +34,7 @@ from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.loop.workers import LoopWorkers, ThreadWorkers
+from barnabas.runtime.network.tcp import TcpNetwork
 from barnabas.runtime.random import SystemRandom, random_uuid
 from barnabas.storage.directories.meta_properties import read_meta_properties
 from barnabas.testing.simulation.metadata_node import (
@@ -76,6 +77,7 @@ class OurMetadata:
             random=SystemRandom(),
             timers=self._reactor.timers,
             workers=LoopWorkers(self._threads, self._reactor.post),
+            network=TcpNetwork(self._reactor),
             on_failure=self._fail,
         )
         self.broker_epoch = -1
@@ -97,7 +99,7 @@ class OurMetadata:
 
     def ask(self, request: Message, reply: type[M]) -> M:
         version = request.schema.versions.highest
-        answer = self.wait(self.metadata.ask(request, version, "User:ANONYMOUS"))
+        answer = self.wait(self.metadata.send_request(request, version, "User:ANONYMOUS"))
         assert isinstance(answer, reply)
         return answer
 
@@ -255,7 +257,7 @@ def _configuration_of(broker: ApacheBroker) -> Node:
 
 
 def _topics(kafka_tool: Callable[..., Any], broker: ApacheBroker) -> dict[str, tuple[str, int, set[str]]]:
-    """Name -> id, partitions and options, as Apache Kafka tells them."""
+    """Name -> id, partitions and options, as Apache Kafka reports them."""
     shown = kafka_tool(KAFKA, "topics", "--bootstrap-server", broker.bootstrap, "--describe").stdout
     lines = re.findall(r"^Topic: (\S+)\tTopicId: (\S+)\tPartitionCount: (\d+)\t.*Configs: (\S*)", shown, re.M)
     assert lines, shown

@@ -1,4 +1,4 @@
-"""Record batches held against Apache Kafka's own classes: each reads the other's, and both judge alike."""
+"""Record batches held against Apache Kafka's own classes: each reads the other's, and both check alike."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Case:
         )
         return " ".join(map(str, fields))
 
-    def judge(self) -> CheckedBatch:
+    def check(self) -> CheckedBatch:
         rules = CheckRules(
             compression=self.compression,
             compacted=self.compacted,
@@ -282,7 +282,7 @@ NAMED = {
 }
 
 
-def judged(run_java: RunJava, folder: Path, cases: list[Case]) -> list[tuple[int, str]]:
+def checked_by_java(run_java: RunJava, folder: Path, cases: list[Case]) -> list[tuple[int, str]]:
     """What Apache Kafka answers: the code, and the stored batch or what is wrong."""
     path = folder / "cases"
     path.write_text("\n".join(case.line() for case in cases) + "\n", "utf-8")
@@ -304,11 +304,11 @@ def assert_stored_alike(checked: CheckedBatch, answer: str) -> None:
 
 
 def test_both_give_the_same_answer_to_named_cases(run_java: RunJava, tmp_path: Path) -> None:
-    answers = judged(run_java, tmp_path, [case for case, _ in NAMED.values()])
+    answers = checked_by_java(run_java, tmp_path, [case for case, _ in NAMED.values()])
     for (name, (case, expected)), (code, rest) in zip(NAMED.items(), answers, strict=True):
         assert code == expected, f"{name}: Apache Kafka answers {code} {rest}"
         if expected == 0:
-            assert_stored_alike(case.judge(), rest)
+            assert_stored_alike(case.check(), rest)
             continue
         refused = refusal(case)
         assert refused is not None, f"{name} is accepted"
@@ -319,71 +319,67 @@ def test_both_give_the_same_answer_to_named_cases(run_java: RunJava, tmp_path: P
 
 def refusal(case: Case) -> KafkaError | None:
     try:
-        case.judge()
+        case.check()
     except KafkaError as error:
         return error
     return None
 
 
-def mutated(chance: random.Random) -> Case:
+def mutated(rng: random.Random) -> Case:
     """A batch with damage in its records, its header or its compressed bytes, and settings at random."""
-    codec = chance.choice(list(Codec))
-    records = [
-        r._replace(offset=i) for i, r in enumerate(chance.sample(plain_records(12), chance.randint(1, 12)))
-    ]
+    codec = rng.choice(list(Codec))
+    records = [r._replace(offset=i) for i, r in enumerate(rng.sample(plain_records(12), rng.randint(1, 12)))]
     batch = build(records, codec=codec)
-    place = chance.randrange(10)
+    place = rng.randrange(10)
     if place < 5:
         payload = bytearray(BatchView(batch).payload())
-        for _ in range(chance.randint(0, 2)):
-            damage(payload, chance)
+        for _ in range(rng.randint(0, 2)):
+            damage(payload, rng)
         batch = sealed(batch[:HEADER_SIZE] + compress(codec, bytes(payload)))
     elif place < 8:
-        position = chance.randrange(HEADER_SIZE)
-        batch[position] = chance.choice(
-            (chance.randrange(256), batch[position] ^ 1 << chance.randrange(8), 255, 0)
-        )
-        if chance.random() < 0.8:
+        position = rng.randrange(HEADER_SIZE)
+        batch[position] = rng.choice((rng.randrange(256), batch[position] ^ 1 << rng.randrange(8), 255, 0))
+        if rng.random() < 0.8:
             batch[CRC_POSITION : CRC_POSITION + 4] = batch_crc(batch, 0, len(batch)).to_bytes(4, "big")
     else:
         body = batch[HEADER_SIZE:]
-        damage(body, chance)
+        damage(body, rng)
         batch = sealed(batch[:HEADER_SIZE] + body)
     return Case(
         bytes(batch),
-        produce_version=chance.choice((3, 6, 7, 12)),
-        compression=chance.choice((None, None, *Codec)),
-        compacted=chance.random() < 0.2,
-        timestamp_type=chance.choice((TimestampType.CREATE_TIME, *TimestampType)),
-        before_ms=chance.choice((FOREVER, 1000, 3)),
-        after_ms=chance.choice((FOREVER, 3_600_000, 5)),
+        produce_version=rng.choice((3, 6, 7, 12)),
+        compression=rng.choice((None, None, *Codec)),
+        compacted=rng.random() < 0.2,
+        timestamp_type=rng.choice((TimestampType.CREATE_TIME, *TimestampType)),
+        before_ms=rng.choice((FOREVER, 1000, 3)),
+        after_ms=rng.choice((FOREVER, 3_600_000, 5)),
     )
 
 
-def damage(content: bytearray, chance: random.Random) -> None:
+def damage(content: bytearray, rng: random.Random) -> None:
     if not content:
         return
-    position = chance.randrange(len(content))
-    kind = chance.randrange(3)
+    position = rng.randrange(len(content))
+    kind = rng.randrange(3)
     if kind == 0:
-        content[position] ^= 1 << chance.randrange(8)
+        content[position] ^= 1 << rng.randrange(8)
     elif kind == 1:
-        del content[position : position + chance.randint(1, 3)]
+        del content[position : position + rng.randint(1, 3)]
     else:
-        content[position:position] = chance.randbytes(chance.randint(1, 3))
+        content[position:position] = rng.randbytes(rng.randint(1, 3))
 
 
 def test_both_judge_mutated_batches_alike(run_java: RunJava, tmp_path: Path) -> None:
     """In four ways only the answers may differ, and each way is counted."""
-    chance = random.Random(20)
-    cases = [mutated(chance) for _ in range(MUTATIONS)]
+    rng = random.Random(20)
+    cases = [mutated(rng) for _ in range(MUTATIONS)]
     same = 0
     ways: dict[str, int] = {}
-    for case, (code, rest) in zip(cases, judged(run_java, tmp_path, cases), strict=True):
+    for case, (code, rest) in zip(cases, checked_by_java(run_java, tmp_path, cases), strict=True):
         error: KafkaError | None = None
         checked: CheckedBatch | None = None
         try:
-            checked = case.judge()
+            checked = case.check()
         except KafkaError as refused:
             error = refused
         ours = 0 if error is None else int(error.code)

@@ -1,6 +1,7 @@
 """Our declarations against the message definitions inside Apache Kafka's jars, field by field.
 
-4.1.0 must not differ at all: name, order, type, versions, nullability, tag, default, ignorable.  3.9.1 is
+4.1.0 must not differ at all: name, order, type, versions, nullability, tag, default, ignorable; AddRaftVoter is
+that of 4.3.1.  3.9.1 is
 compared from 4.1.0's lowest versions up, by what is on the wire.  What differs there is listed here, and the
 lists are exact: an entry that is no longer needed fails too.
 """
@@ -20,7 +21,7 @@ from barnabas.base.ids import ZERO_UUID
 from barnabas.protocol.apis import apis
 from barnabas.protocol.schema import Field, Message, Schema
 from tests.verify.formats.codec_messages import OURS, PACKAGE, ZOOKEEPER_MODE
-from tools.generate_messages import generate
+from tools.generate_messages import FROM_4_3, generate
 
 Definition = dict[str, Any]
 
@@ -224,6 +225,11 @@ def newer(kafka_libs: Callable[[str], Path]) -> dict[str, Definition]:
 
 
 @pytest.fixture(scope="module")
+def newest(kafka_libs: Callable[[str], Path]) -> dict[str, Definition]:
+    return load(kafka_libs("4.3.1"))
+
+
+@pytest.fixture(scope="module")
 def older(kafka_libs: Callable[[str], Path]) -> dict[str, Definition]:
     return load(kafka_libs("3.9.1"))
 
@@ -253,11 +259,18 @@ def test_every_message_of_4_1_is_declared_and_no_other(newer: dict[str, Definiti
     assert len(newer) == 279
 
 
-@pytest.mark.parametrize("name", sorted(set(OURS) - ZOOKEEPER_MODE - {"RequestHeader"}))
+@pytest.mark.parametrize("name", sorted(set(OURS) - ZOOKEEPER_MODE - FROM_4_3 - {"RequestHeader"}))
 def test_declared_as_in_4_1(name: str, newer: dict[str, Definition]) -> None:
     assert differences(OURS[name], newer[name]) == []
     lowest, highest = OURS[name].schema.versions.lowest, OURS[name].schema.versions.highest
     assert range(lowest, highest + 1) == valid_versions(newer[name])
+
+
+@pytest.mark.parametrize("name", sorted(FROM_4_3))
+def test_declared_as_in_4_3(name: str, newest: dict[str, Definition]) -> None:
+    assert differences(OURS[name], newest[name]) == []
+    lowest, highest = OURS[name].schema.versions.lowest, OURS[name].schema.versions.highest
+    assert range(lowest, highest + 1) == valid_versions(newest[name])
 
 
 @pytest.mark.parametrize("name", sorted(ZOOKEEPER_MODE | {"RequestHeader"}))
@@ -375,7 +388,7 @@ def test_the_committed_files_are_what_the_generator_writes(
 ) -> None:
     (tmp_path / "messages").mkdir()
     (tmp_path / "records").mkdir()
-    generate(kafka_libs("4.1.0"), kafka_libs("3.9.1"), tmp_path)
+    generate(kafka_libs("4.1.0"), kafka_libs("3.9.1"), kafka_libs("4.3.1"), tmp_path)
     written = [file.relative_to(tmp_path) for file in tmp_path.rglob("*.py")]
     assert len(written) == 93 + 1 + 13 + 1
     for file in written:

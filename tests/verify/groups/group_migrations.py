@@ -1,4 +1,4 @@
-"""Lives of groups with members of both protocols, and of groups that change theirs, told request by request."""
+"""Lives of groups with members of both protocols, and of groups that change theirs, request by request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kinds_of_groups(talk: Talk) -> None:
     talk.describe("c")
     talk.listed("c")
     again = talk.join("c", "", ["t"])
-    # It is told to come back before what it changed is committed.
+    # It must rejoin before its change is committed.
     time.sleep(COMMITTED_S)
     talk.listed("c")
     talk.describe("c")

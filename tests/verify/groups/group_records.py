@@ -35,13 +35,13 @@ def records_of(address: tuple[str, int], talk: Talk, group: str, partitions: int
             for entry in _entries(connection, partition):
                 if talk.prefix + group in (getattr(entry.key, name, None) for name in ("group_id", "group")):
                     value = None if entry.value is None else to_json(entry.value, entry.value_version)
-                    told = {
+                    row = {
                         "kind": entry.key.schema.name,
                         "key": to_json(entry.key, 0),
                         "value version": None if value is None else entry.value_version,
                         "value": value,
                     }
-                    found.append(_plain(told, talk))
+                    found.append(_plain(row, talk))
     return found
 
 

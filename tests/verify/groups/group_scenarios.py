@@ -1,6 +1,6 @@
-"""Lives of consumer groups, told request by request: the same words go to Apache Kafka and to a broker of ours.
+"""Scenarios of consumer groups, request by request: the same requests go to Apache Kafka and to our broker.
 
-What lives here: one function a scenario.  What may not: how requests look (`group_talk.py`).
+One function per scenario; `group_talk.py` builds the requests.
 """
 
 from __future__ import annotations

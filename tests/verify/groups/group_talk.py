@@ -1,8 +1,7 @@
-"""Talking about groups with a broker, request by request, so that two brokers' answers can be compared.
+"""Group requests to a broker, one by one, so that two brokers' responses can be compared.
 
-What lives here: requests in few words and answers as plain values, in which nothing is left that may differ
-between two runs: topics have names instead of ids, lists whose order means nothing are sorted, and ids that a
-broker made up are numbered.  What may not: scenarios (`group_scenarios.py`).
+Responses become plain values without anything that may differ between two runs: topics have names instead of
+ids, lists without a defined order are sorted, and generated ids are numbered.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Talk(TopicTalk):
         version: int = 1,
         **more: Any,
     ) -> Plain:
-        """ConsumerGroupHeartbeat; a member that joins says what it must unless told otherwise."""
+        """ConsumerGroupHeartbeat; a member that joins says what it must by default."""
         if epoch == 0:
             more = {"rebalance_timeout_ms": 60_000, **more}
             owned = {} if owned is None else owned
@@ -73,7 +72,7 @@ class Talk(TopicTalk):
             **more,
         )
         answer = self._ask(request, version, ConsumerGroupHeartbeatResponse)
-        told: Plain = {
+        result: Plain = {
             "error": ErrorCode(answer.error_code).name,
             "message": self.plain(answer.error_message),
             "member": self._id(answer.member_id),
@@ -82,8 +81,8 @@ class Talk(TopicTalk):
             "assignment": None,
         }
         if answer.assignment is not None:
-            told["assignment"] = self._partitions(answer.assignment.topic_partitions)
-        return self._say(f"beat {group} {self._id(member)} {epoch}", told)
+            result["assignment"] = self._partitions(answer.assignment.topic_partitions)
+        return self._say(f"beat {group} {self._id(member)} {epoch}", result)
 
     def describe(self, group: str, version: int = 1) -> Plain:
         request = ConsumerGroupDescribeRequest(
@@ -106,7 +105,7 @@ class Talk(TopicTalk):
             }
             for member in one.members
         ]
-        told = {
+        result = {
             "error": ErrorCode(one.error_code).name,
             "message": self.plain(one.error_message),
             "state": one.group_state,
@@ -116,7 +115,7 @@ class Talk(TopicTalk):
             "members": sorted(members, key=lambda member: str(member["member"])),
             "operations": one.authorized_operations,
         }
-        return self._say(f"describe {group}", told)
+        return self._say(f"describe {group}", result)
 
     # Classic members
 
@@ -153,7 +152,7 @@ class Talk(TopicTalk):
             ],
         )
         answer = self._ask(request, version, JoinGroupResponse)
-        told = {
+        result = {
             "error": ErrorCode(answer.error_code).name,
             "member": self._id(answer.member_id),
             "generation": answer.generation_id,
@@ -163,9 +162,9 @@ class Talk(TopicTalk):
             "members": len(answer.members),
             "skip": answer.skip_assignment,
         }
-        told["raw"] = answer.member_id
-        self._say(f"join {group} {self._id(member)}", {key: told[key] for key in told if key != "raw"})
-        return told
+        result["raw"] = answer.member_id
+        self._say(f"join {group} {self._id(member)}", {key: result[key] for key in result if key != "raw"})
+        return result
 
     def sync(
         self,
@@ -191,18 +190,18 @@ class Talk(TopicTalk):
             ],
         )
         answer = self._ask(request, 5, SyncGroupResponse)
-        told: Plain = {"error": ErrorCode(answer.error_code).name, "assignment": None}
-        told["type"], told["protocol"] = answer.protocol_type, answer.protocol_name
+        result: Plain = {"error": ErrorCode(answer.error_code).name, "assignment": None}
+        result["type"], result["protocol"] = answer.protocol_type, answer.protocol_name
         if answer.assignment:
             version = int.from_bytes(answer.assignment[:2], "big")
             read, end = ConsumerProtocolAssignment.decode_from(bytes(answer.assignment), 2, version)
             assert end == len(answer.assignment)
-            told["version"] = version
-            told["assignment"] = {
+            result["version"] = version
+            result["assignment"] = {
                 self.plain(one.topic): sorted(one.partitions)
                 for one in sorted(read.assigned_partitions, key=lambda one: str(one.topic))
             }
-        return self._say(f"sync {group} {self._id(member)} {generation}", told)
+        return self._say(f"sync {group} {self._id(member)} {generation}", result)
 
     def _assignment_bytes(self, partitions: dict[str, list[int]]) -> bytes:
         message = ConsumerProtocolAssignment(
@@ -233,14 +232,14 @@ class Talk(TopicTalk):
         ]
         request = LeaveGroupRequest(group_id=self.prefix + group, members=identities)
         answer = self._ask(request, 5, LeaveGroupResponse)
-        told = {
+        result = {
             "error": ErrorCode(answer.error_code).name,
             "members": [
                 (self._id(one.member_id), one.group_instance_id, ErrorCode(one.error_code).name)
                 for one in answer.members
             ],
         }
-        return self._say(f"leave {group}", told)
+        return self._say(f"leave {group}", result)
 
     # Offsets and groups of any kind
 
@@ -281,21 +280,21 @@ class Talk(TopicTalk):
             require_stable=False,
         )
         answer = self._ask(request, 9, OffsetFetchResponse).groups[0]
-        told: Plain = {"error": ErrorCode(answer.error_code).name, "offsets": []}
+        result: Plain = {"error": ErrorCode(answer.error_code).name, "offsets": []}
         for one in answer.topics:
-            told["offsets"] += [(part.partition_index, part.committed_offset) for part in one.partitions]
-        return self._say(f"fetch {group} {self._id(member)} {epoch}", told)
+            result["offsets"] += [(part.partition_index, part.committed_offset) for part in one.partitions]
+        return self._say(f"fetch {group} {self._id(member)} {epoch}", result)
 
     def listed(self, group: str) -> Plain:
         answer = self._ask(ListGroupsRequest(states_filter=[], types_filter=[]), 5, ListGroupsResponse)
         found = [one for one in answer.groups if one.group_id == self.prefix + group]
-        told = {"groups": [(one.group_type, one.group_state, one.protocol_type) for one in found]}
-        return self._say(f"list {group}", told)
+        result = {"groups": [(one.group_type, one.group_state, one.protocol_type) for one in found]}
+        return self._say(f"list {group}", result)
 
     def describe_classic(self, group: str) -> Plain:
         request = DescribeGroupsRequest(groups=[self.prefix + group], include_authorized_operations=False)
         one = self._ask(request, 6, DescribeGroupsResponse).groups[0]
-        told = {
+        result = {
             "error": ErrorCode(one.error_code).name,
             "message": self.plain(one.error_message),
             "state": one.group_state,
@@ -306,7 +305,7 @@ class Talk(TopicTalk):
                 for member in one.members
             ),
         }
-        return self._say(f"describe classic {group}", told)
+        return self._say(f"describe classic {group}", result)
 
     def delete(self, group: str) -> Plain:
         answer = self._ask(DeleteGroupsRequest(groups_names=[self.prefix + group]), 2, DeleteGroupsResponse)

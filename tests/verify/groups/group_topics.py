@@ -1,7 +1,6 @@
-"""The topics of a talk about groups, and answers as plain values.
+"""The topics of group scenarios, and responses as plain values.
 
-What lives here: one connection, topics that are made and waited for, and names instead of what a broker makes
-up.  What may not: requests of groups (`group_talk.py`).
+One connection, topics that are created and awaited, and names instead of generated ids.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class TopicTalk:
     # Topics
 
     def topic(self, name: str, partitions: int) -> None:
-        """Create a topic and wait until the broker tells of it."""
+        """Create a topic and wait until the broker lists it."""
         whole = self.prefix + name
         creatable = CreateTopicsRequest.CreatableTopic(
             name=whole, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]

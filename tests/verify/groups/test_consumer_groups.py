@@ -48,7 +48,7 @@ Heard = list[tuple[str, Plain]]
 
 
 class Lives(NamedTuple):
-    """By scenario; `java` is what Apache Kafka's own consumers told."""
+    """By scenario; `java` is what Apache Kafka's own consumers reported."""
 
     heard: dict[str, Heard]
     records: dict[str, list[Plain]]
@@ -100,7 +100,7 @@ def leave_behind(port: int) -> list[Plain]:
 
 
 def seen(port: int) -> list[Plain]:
-    """What is told of the groups that were left behind; members go on where they were."""
+    """The descriptions of the groups that were left behind; members continue where they were."""
     with Talk(("127.0.0.1", port), HANDED_OVER) as talk:
         talk.know("t")
         for group in ("g", "c", "h"):
@@ -127,16 +127,16 @@ def both(oracle: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -
         ours.format(CLUSTER_ID)
         ours.start()
         found = lives(oracle, ours.port, OURS_SETTLES_S)
-        told = [leave_behind(ours.port)]
+        descriptions = [leave_behind(ours.port)]
         ours.stop()
         apache.start()
-        told.append(seen(ours.port))
+        descriptions.append(seen(ours.port))
         apache.stop()
         ours.start()
-        told.append(seen(ours.port))
+        descriptions.append(seen(ours.port))
         ours.stop()
         assert ours.faults() == []
-        yield Both(theirs, found, told)
+        yield Both(theirs, found, descriptions)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -152,7 +152,7 @@ def test_answers_are_equal(both: Both, name: str) -> None:
 
 
 def test_many_kinds_of_refusals_were_seen(both: Both) -> None:
-    errors = {told.get("error") for heard in both.ours.heard.values() for _, told in heard}
+    errors = {response.get("error") for heard in both.ours.heard.values() for _, response in heard}
     assert errors >= {
         code.name
         for code in (

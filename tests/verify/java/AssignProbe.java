@@ -62,12 +62,12 @@ public class AssignProbe {
                 .addOrUpdateMember(changed.memberId(), changed);
         String previous = changed.instanceId() == null ? null : instances.get(changed.instanceId());
         if (previous != null && !previous.equals(changed.memberId())) builder.removeMember(previous);
-        return told(asked, image, builder.build());
+        return summarize(asked, image, builder.build());
     }
 
-    static ObjectNode told(JsonNode asked, MetadataImage image, TargetAssignmentBuilder.TargetAssignmentResult result) {
-        ObjectNode told = JSON.createObjectNode();
-        ObjectNode all = told.putObject("targets");
+    static ObjectNode summarize(JsonNode asked, MetadataImage image, TargetAssignmentBuilder.TargetAssignmentResult result) {
+        ObjectNode summary = JSON.createObjectNode();
+        ObjectNode all = summary.putObject("targets");
         result.targetAssignment().forEach((member, assignment) -> {
             ObjectNode of = all.putObject(member);
             assignment.partitions().forEach((topic, partitions) -> {
@@ -76,19 +76,19 @@ public class AssignProbe {
                 partitions.stream().sorted().forEach(list::add);
             });
         });
-        ArrayNode written = told.putArray("written");
+        ArrayNode written = summary.putArray("written");
         result.records().forEach(record -> {
             if (record.key() instanceof ConsumerGroupTargetAssignmentMemberKey key) written.add(key.memberId());
         });
         Map<String, Long> hashes = new HashMap<>();
-        ObjectNode each = told.putObject("hashes");
+        ObjectNode each = summary.putObject("hashes");
         for (JsonNode topic : asked.get("topics")) {
             long hash = Utils.computeTopicHash(topic.get("name").asText(), image);
             hashes.put(topic.get("name").asText(), hash);
             each.put(topic.get("name").asText(), hash);
         }
-        told.put("hash", Utils.computeGroupHash(hashes));
-        return told;
+        summary.put("hash", Utils.computeGroupHash(hashes));
+        return summary;
     }
 
     static ConsumerGroupMember member(JsonNode one) {

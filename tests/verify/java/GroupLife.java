@@ -39,15 +39,15 @@ public class GroupLife {
         KafkaConsumer<String, String> first = join("shared", "consumer", Map.of());
         first.subscribe(List.of("life-a"));
         until(() -> values.size() >= RECORDS);
-        tell("one member reads", values.size());
+        report("one member reads", values.size());
         KafkaConsumer<String, String> second = join("shared", "consumer", Map.of("group.instance.id", "one"));
         second.subscribe(List.of("life-a"));
         shared(3, 3);
-        tell("two members share", sizes());
+        report("two members share", sizes());
         KafkaConsumer<String, String> third = join("shared", "consumer", Map.of("group.remote.assignor", "range"));
         third.subscribe(List.of("life-a"));
         shared(2, 2, 2);
-        tell("three members share", sizes());
+        report("three members share", sizes());
         describe("shared");
         until(() -> first.position(first.assignment().iterator().next()) == RECORDS / PARTITIONS);
         first.commitSync();
@@ -55,11 +55,11 @@ public class GroupLife {
         shared(3, 3);
         leave(second);
         // A static member that leaves for a while keeps what it owns.
-        tell("a static member goes", sizes());
+        report("a static member goes", sizes());
         KafkaConsumer<String, String> back = join("shared", "consumer", Map.of("group.instance.id", "one"));
         back.subscribe(List.of("life-a"));
         shared(3, 3);
-        tell("and comes back", sizes());
+        report("and comes back", sizes());
         leave(back);
         leave(third);
         describe("shared");
@@ -69,19 +69,19 @@ public class GroupLife {
         KafkaConsumer<String, String> consumer = join("patterns", "consumer", Map.of());
         consumer.subscribe(new SubscriptionPattern("life-.*"));
         until(() -> consumer.assignment().size() == 2 * PARTITIONS);
-        tell("a pattern is resolved", consumer.assignment().stream().map(TopicPartition::topic).collect(Collectors.toCollection(TreeSet::new)));
+        report("a pattern is resolved", consumer.assignment().stream().map(TopicPartition::topic).collect(Collectors.toCollection(TreeSet::new)));
         leave(consumer);
     }
 
     static void refused() {
         KafkaConsumer<String, String> wrong = join("refused", "consumer", Map.of());
         wrong.subscribe(new SubscriptionPattern("("));
-        tell("a pattern that is none", failure(wrong));
+        report("a pattern that is none", failure(wrong));
         running.remove(wrong);
         wrong.close();
         KafkaConsumer<String, String> other = join("refused", "consumer", Map.of("group.remote.assignor", "nothing"));
         other.subscribe(List.of("life-a"));
-        tell("an assignor that is none", failure(other));
+        report("an assignor that is none", failure(other));
         running.remove(other);
         other.close();
     }
@@ -96,7 +96,7 @@ public class GroupLife {
         KafkaConsumer<String, String> fresh = join("moved", "consumer", Map.of());
         fresh.subscribe(List.of("life-b"));
         shared(2, 2, 2);
-        tell("both kinds share", sizes());
+        report("both kinds share", sizes());
         describe("moved");
         leave(old);
         leave(older);
@@ -107,7 +107,7 @@ public class GroupLife {
         shared(3, 3);
         leave(fresh);
         shared(6);
-        tell("back to the classic protocol", sizes());
+        report("back to the classic protocol", sizes());
         describe("moved");
         leave(again);
         describe("moved");
@@ -171,10 +171,10 @@ public class GroupLife {
             if (found.groupState() == GroupState.STABLE || found.groupState() == GroupState.EMPTY) break;
             poll();
         }
-        tell("described " + group, found.type() + " " + found.groupState() + " " + found.partitionAssignor() + " "
+        report("described " + group, found.type() + " " + found.groupState() + " " + found.partitionAssignor() + " "
             + found.members().stream().map(one -> one.assignment().topicPartitions().size() + "/" + one.groupInstanceId().orElse("-")).sorted().collect(Collectors.toList()));
         GroupListing listed = admin.listGroups().all().get().stream().filter(one -> one.groupId().equals(group)).findFirst().get();
-        tell("listed " + group, listed.type().get() + " " + listed.groupState().get() + " " + listed.protocol());
+        report("listed " + group, listed.type().get() + " " + listed.groupState().get() + " " + listed.protocol());
     }
 
     static void produce() throws Exception {
@@ -184,7 +184,7 @@ public class GroupLife {
         }
     }
 
-    static void tell(String step, Object outcome) {
+    static void report(String step, Object outcome) {
         System.out.println(step + "\t" + outcome);
     }
 }

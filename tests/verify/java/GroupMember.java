@@ -34,16 +34,16 @@ public class GroupMember {
                 public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 }
             });
-            String told = "";
+            String last = "";
             while (System.in.available() == 0) {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
                     System.out.println("read " + record.value());
                 }
                 var numbers = new TreeSet<Integer>();
                 consumer.assignment().forEach(partition -> numbers.add(partition.partition()));
-                if (!numbers.toString().equals(told)) {
-                    told = numbers.toString();
-                    System.out.println("has " + told);
+                if (!numbers.toString().equals(last)) {
+                    last = numbers.toString();
+                    System.out.println("has " + last);
                 }
             }
         }

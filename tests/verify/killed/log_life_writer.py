@@ -20,6 +20,7 @@ from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log.retention import expire
 from barnabas.storage.log_manager import LogManager
+from barnabas.storage.log_truncation import truncate_log
 from tests.verify.killed.log_life import MAX_SEQUENCE, Life, Producer, Row
 
 DAY_MS = 24 * 3600 * 1000
@@ -191,7 +192,8 @@ class LifeWriter:
         for _ in range(8):
             cut_end.send(MIXED)
         cut = cut_end.log.end_offset - len(MIXED) * 3
-        self.manager.truncate_to(TopicPartition("cut-end", 0), cut)
+        for _ in truncate_log(self.manager, TopicPartition("cut-end", 0), cut):
+            pass
         cut_end.written = [record for record in cut_end.written if record.offset < cut]
         cut_end.leader_epoch = self.epochs[-1]
         cut_end.send(MIXED[:2])
@@ -202,13 +204,17 @@ class LifeWriter:
             life.log.advance_log_start(life.log.end_offset - left)
             expire(life.log, SystemClock().wall_ms())
         far = self.lives["far"]
-        self.manager.truncate_fully_to(TopicPartition("far", 0), FAR_OFFSET)
+        far_out = truncate_log(
+            self.manager, TopicPartition("far", 0), FAR_OFFSET, log_start_offset=FAR_OFFSET
+        )
+        for _ in far_out:
+            pass
         for _ in range(4):
             far.send(MIXED)
 
     def _compaction(self) -> None:
         """Three times.  In `purged` tombstones of the first go in the second; markers, which get their horizon
-        when the records of their transaction are gone, in the third."""
+        when the records of their transaction are removed, in the third."""
         lives = [self.lives["compacted"], self.lives["purged"]]
         producers = {life.topic: (Producer(3001), Producer(3002)) for life in lives}
         horizons: dict[str, int] = {}

@@ -13,6 +13,6 @@ LEAST_ACKNOWLEDGED = 20_000
 
 def test_nothing_acknowledged_is_lost_and_nothing_twice(tmp_path: Path) -> None:
     # M-E2
-    judged = rounds(tmp_path, ROUNDS, SEED)
-    judged.check()
-    assert len(judged.acknowledged) >= LEAST_ACKNOWLEDGED
+    outcome = rounds(tmp_path, ROUNDS, SEED)
+    outcome.check()
+    assert len(outcome.acknowledged) >= LEAST_ACKNOWLEDGED

@@ -13,7 +13,7 @@ LEAST_TRANSACTIONS = 100
 
 def test_no_commit_is_lost_no_group_stands_still_and_no_transaction_is_torn(tmp_path: Path) -> None:
     # M-E2
-    judged = rounds(tmp_path, ROUNDS)
-    judged.check()
-    assert judged.commits >= LEAST_COMMITS
-    assert judged.transactions >= LEAST_TRANSACTIONS
+    outcome = rounds(tmp_path, ROUNDS)
+    outcome.check()
+    assert outcome.commits >= LEAST_COMMITS
+    assert outcome.transactions >= LEAST_TRANSACTIONS

@@ -91,7 +91,7 @@ def with_bad_indexes(folder: Path) -> None:
 
 
 def in_the_swap(folder: Path) -> None:
-    """A cleaning was interrupted when the old segment was gone and the new one not yet in its place."""
+    """A cleaning was interrupted when the old segment was removed and the new one not yet in its place."""
     base = logs_of(folder)[-2].stem
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         path = folder / f"{base}{suffix}"

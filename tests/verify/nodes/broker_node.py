@@ -1,6 +1,6 @@
-"""A node of ours in a process of its own, on the server.properties and the folders of an Apache Kafka node.
+"""Our node in its own process, on the server.properties and the folders of an Apache Kafka node.
 
-What lives here: formatting, starting, stopping, killing.  What may not: what is asked of it.
+Formats, starts, stops and kills it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def apache_then_ours(
     try:
         done = oracle(VERSION, *up, *overrides, *options)
         if done.returncode != 0:
-            # The oracle may take a broker for dead while its `java` is being executed: begin anew.
+            # The oracle may take a broker for dead while its `java` is being executed: start again.
             oracle(VERSION, "down", "--dir", str(home), "--kill")
             shutil.rmtree(home, ignore_errors=True)
             done = oracle(VERSION, *up, *overrides, *options)

@@ -29,9 +29,9 @@ def run(folder: Path, environment: dict[str, str]) -> tuple[int, int]:
     lines = done.stdout.splitlines()
     assert lines[-1] == f"report: {folder / 'report.html'}"
     assert (folder / "report.html").read_text("utf-8").count("<svg") == 2
-    (told,) = [line for line in lines if "lines counted in" in line]
-    found = re.match(r"([\d,]+) lines counted in (\d+) windows of 12 services", told)
-    assert found is not None, told
+    (line_of_counts,) = [line for line in lines if "lines counted in" in line]
+    found = re.match(r"([\d,]+) lines counted in (\d+) windows of 12 services", line_of_counts)
+    assert found is not None, line_of_counts
     return int(found[1].replace(",", "")), int(found[2])
 
 

@@ -59,7 +59,7 @@ def test_the_protocol_holds_against_apache_kafka(
 
 
 async def time_out(bench: scenes.Bench) -> None:
-    """The driver is gone between decision and end for longer than its transactions may last."""
+    """The driver is down between decision and end for longer than its transactions may last."""
     driver = bench.driver(dies_after="decide")
     reports = await bench.tasks(await driver.plan(), 0, 3)
     with pytest.raises(scenes.DiedError):

@@ -85,6 +85,6 @@ def test_a_million_lines_and_four_kills(broker: BrokerProcess, tmp_path: Path) -
     process = start(chosen, tmp_path)
     printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, (tmp_path / "spark.log").read_text("utf-8")[-3000:]
-    (told,) = [line for line in printed.splitlines() if line.startswith("RESULT ")]
-    rows = [tuple(row) for row in json.loads(told.removeprefix("RESULT "))]
+    (result,) = [line for line in printed.splitlines() if line.startswith("RESULT ")]
+    rows = [tuple(row) for row in json.loads(result.removeprefix("RESULT "))]
     whole.compare(bootstrap, truth, rows)

@@ -74,8 +74,8 @@ def log_by_the_page(page: str, folder: Path) -> None:
 
 
 def consumed(reader: Reader, topic: str) -> list[Any]:
-    told = reader.run_briefly(f"barnabas consume {topic} -o jsonl")
-    return [json.loads(one)["value"] for one in told.splitlines()]
+    output = reader.run_briefly(f"barnabas consume {topic} -o jsonl")
+    return [json.loads(one)["value"] for one in output.splitlines()]
 
 
 def values(reader: Reader, topic: str) -> list[dict[str, Any]]:
@@ -220,12 +220,12 @@ def test_the_page_about_writing_works(spark: SparkSession, bootstrap: str, tmp_p
         assert records(bootstrap, "orders") == sorted(
             [(b"alice", b"3 apples"), (b"bob", b"1 pear")] * (turn + 1)
         )
-        told = [(b"cart", b"8"), (b"shop", b"7"), *more]
-        assert records(bootstrap, "alerts") == told
+        expected = [(b"cart", b"8"), (b"shop", b"7"), *more]
+        assert records(bootstrap, "alerts") == expected
         assert records(bootstrap, "counts") == [
-            (key, b'{"service":"%s","value":"%s"}' % (key, value)) for key, value in told
+            (key, b'{"service":"%s","value":"%s"}' % (key, value)) for key, value in expected
         ]
         for topic in ("raw", "checked"):
-            assert [value for _, value in records(bootstrap, topic)] == sorted(value for _, value in told)
+            assert [value for _, value in records(bootstrap, topic)] == sorted(value for _, value in expected)
         # The second time every stream goes on from its checkpoint.
         (rows / "2.json").write_text('{"service": "shop", "value": "9"}\n', "utf-8")

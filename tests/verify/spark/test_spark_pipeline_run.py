@@ -61,8 +61,8 @@ def test_a_run_ends_cleanly_and_goes_on(bootstrap: str, tmp_path: Path) -> None:
 
     def status() -> dict[str, object]:
         command = [*BARNABAS, "pipeline", "status", *at, "-o", "jsonl"]
-        told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        row: dict[str, object] = json.loads(told.stdout)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        row: dict[str, object] = json.loads(done.stdout)
         return row
 
     def has_done(count: int) -> Callable[[], bool]:
@@ -107,5 +107,5 @@ def test_a_run_ends_cleanly_and_goes_on(bootstrap: str, tmp_path: Path) -> None:
     assert any(line.startswith("copy: batch ") for line in lines)
     # Each record once.
     command = [*BARNABAS, "consume", "copied", "-b", bootstrap, "-o", "jsonl"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert [json.loads(line)["value"] for line in told.stdout.splitlines()] == ["1", "2", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == ["1", "2", "3"]

@@ -125,7 +125,7 @@ def latest(records: DataFrame) -> DataFrame:
     return last.select("name", "last.price").where("price IS NOT NULL")
 
 
-def told(events: DataFrame, owners: DataFrame, prices: DataFrame) -> DataFrame:
+def enriched(events: DataFrame, owners: DataFrame, prices: DataFrame) -> DataFrame:
     """Map, filter and flatMap, then a join with a table that stays and one that is a topic."""
     from pyspark.sql import functions as f
 
@@ -206,7 +206,7 @@ def test_transforms_and_joins_with_tables(
     topic, requests, answers = world.topic(), world.topic(), world.topic()
     prices = world.topic(cleanup_policy="compact")
     owners = spark.createDataFrame(OWNERS, "name string, owner string")
-    world.query("told", lambda: told(world.read(topic, EVENT), owners, latest(world.table(prices))))
+    world.query("enriched", lambda: enriched(world.read(topic, EVENT), owners, latest(world.table(prices))))
     world.query(
         "outer", lambda: joined(world.read(requests, TIMED), world.read(answers, TIMED), "left_outer")
     )
@@ -216,7 +216,7 @@ def test_transforms_and_joins_with_tables(
     world.write_times(requests, {"r1": "00:10", "r2": "00:20"})
     world.write_times(answers, {"r1": "00:40"})
     assert world.run() == {
-        "told": [
+        "enriched": [
             ("a", 20, "X", "ann", "10"),
             ("a", 20, "Y", "ann", "10"),
             ("a", 40, "X", "ann", "10"),
@@ -230,7 +230,7 @@ def test_transforms_and_joins_with_tables(
     world.write_times(requests, {"r3": "01:00", "r4": "10:00"})
     world.write_times(answers, {"r2": "00:50", "r4": "10:05"})
     assert world.run() == {
-        "told": [
+        "enriched": [
             ("a", 1000, "X", "ann", "11"),
             ("a", 80, "X", "ann", "11"),
             ("b", 70, "Z", "bob", None),

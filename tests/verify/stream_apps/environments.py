@@ -1,6 +1,6 @@
-"""What stream applications need that neither barnabas nor Apache Kafka's broker brings, kept for the next run.
+"""Dependencies of stream applications beyond barnabas and Apache Kafka's broker, kept for the next run.
 
-What lives here: fetching Kafka Streams' jars and an environment with Quix Streams, once.
+Fetches Kafka Streams' jars and an environment with Quix Streams, once.
 """
 
 from __future__ import annotations

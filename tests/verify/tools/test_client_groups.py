@@ -53,7 +53,7 @@ def bootstrap(
 
 
 class Member:
-    """What each kind of member tells of itself."""
+    """What each kind of member reports."""
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
@@ -203,7 +203,7 @@ async def share(bootstrap: str, topic: str, options: dict[str, str]) -> None:
     await until(lambda: sizes() == [6, 0, 0], sizes)
     await send(bootstrap, topic, range(600, 700))
     await until(lambda: len(read()) == 700, lambda: len(read()))
-    assert set(read().values()) == {1}, "each record was read once: whoever left had committed"
+    assert set(read().values()) == {1}, "each record was read once: members that left had committed"
     await ours.close()
 
 

@@ -1,4 +1,4 @@
-"""Reads topics by Spark's own Kafka connector and by ours, and tells where the rows differ.
+"""Reads topics by Spark's own Kafka connector and by ours, and reports where the rows differ.
 
 A program of its own, so that the connector's jars are in its JVM and in no other:
 
@@ -140,7 +140,7 @@ def offsets(topic: str, *each: int) -> str:
 
 
 def times_of(topic: str, *seconds: int) -> str:
-    """For each partition a time, told by how long after the first it is."""
+    """For each partition a time, as the delay after the first."""
     return offsets(topic, *(BASE_MS + one * 1000 for one in seconds))
 
 
@@ -267,14 +267,14 @@ def read_all(spark: SparkSession, kind: str, bootstrap: str, options: Options) -
 def plain(row: Any) -> dict[str, Any]:
     found = row.asDict(recursive=True)
     found["timestamp"] = str(found["timestamp"])
-    return {name: told(value) for name, value in found.items()}
+    return {name: comparable(value) for name, value in found.items()}
 
 
-def told(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return value.hex()
     if isinstance(value, list):
-        return [{name: told(content) for name, content in one.items()} for one in value]
+        return [{name: comparable(content) for name, content in one.items()} for one in value]
     return value
 
 

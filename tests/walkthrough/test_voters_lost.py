@@ -1,0 +1,183 @@
+"""Voters are killed, paused and cut off: a majority goes on, a minority stops cleanly and comes back."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from pathlib import Path
+
+import pytest
+
+from barnabas.base.errors import ErrorCode
+from barnabas.client.errors import KafkaError
+from barnabas.client.sync import Admin
+from tests.walkthrough.nodes import Cluster, Node, cluster_of, combined, create, eventually
+from tests.walkthrough.proxy import ProxiedControllers, Proxy
+
+
+@pytest.mark.slow
+def test_five_voters_go_on_with_two_killed_and_stop_with_three(tmp_path: Path) -> None:
+    # M-C8 M-C5: the two that are left find no majority, again and again
+    with cluster_of(tmp_path, combined(5), {"request.timeout.ms": "3000"}) as cluster:
+        active = cluster.leader()
+        standby = next(node_id for node_id in cluster.nodes if node_id != active)
+        cluster[active].kill()
+        cluster[standby].kill()
+        left = [node.id for node in cluster.nodes.values() if node.is_up]
+        with cluster.admin(*left) as admin:
+            assert create(admin, "with-three") is None
+            third = cluster.leader(of=left)
+            cluster[third].kill()
+        left.remove(third)
+        with cluster.admin(*left, default_api_timeout_ms=8_000) as admin:
+            error = _refused(admin, "with-two")
+            assert error.code is ErrorCode.REQUEST_TIMED_OUT, error
+        # Brokers serve what they have meanwhile, and no node has given up.
+        with cluster.admin(*left) as admin:
+            assert "with-three" in admin.list_topics()
+        assert [node.id for node in cluster.nodes.values() if node.is_up] == left
+        cluster.start(standby)
+        with cluster.admin(*left) as admin:
+            # The brokers' own timeout is short here: a request of before the election may fail, or take effect
+            # after its timeout.
+            again = "with-three-again"
+            eventually(lambda: create(admin, again) is None or again in admin.list_topics())
+            names = set(admin.list_topics())
+        assert {"with-three", "with-three-again"} <= names
+        _agree(cluster, [*left, standby])
+
+
+def _refused(admin: object, name: str) -> KafkaError:
+    """The error of a topic that cannot be created, from the broker or by the client's own deadline."""
+    try:
+        error = create(admin, name)  # type: ignore[arg-type]
+    except KafkaError as raised:
+        return raised
+    assert error is not None, "a minority has created a topic"
+    return error
+
+
+@pytest.mark.slow
+def test_an_active_controller_that_stops_hands_over(tmp_path: Path) -> None:
+    """EndQuorumEpoch: the others would wait for ten minutes before they miss it."""
+    # M-C5 M-C7
+    with cluster_of(tmp_path, combined(3), {"controller.quorum.fetch.timeout.ms": "600000"}) as cluster:
+        active = cluster.leader()
+        others = [node_id for node_id in cluster.nodes if node_id != active]
+        assert cluster[active].stop() == 0
+        with cluster.admin(*others) as admin:
+            assert create(admin, "after-the-stop") is None
+        assert cluster.leader(of=others) in others
+
+
+@pytest.mark.slow
+def test_a_paused_active_controller_is_replaced_and_steps_down(tmp_path: Path) -> None:
+    """SIGSTOP: the leader is silent for longer than the fetch timeout, and believes to lead when it resumes."""
+    # M-C8 M-C5
+    with cluster_of(tmp_path, combined(3), {"request.timeout.ms": "600000"}) as cluster:
+        active = cluster.leader()
+        others = [node_id for node_id in cluster.nodes if node_id != active]
+        with _admin_through(cluster, others) as admin:
+            cluster[active].signal(signal.SIGSTOP)
+            try:
+                # A broker does not wait for the paused controller's response once there is another one.
+                assert create(admin, "while-paused") is None
+            finally:
+                cluster[active].signal(signal.SIGCONT)
+        with cluster.admin(active) as admin:
+            assert create(admin, "after-pause") is None
+        _agree(cluster, list(cluster.nodes))
+
+
+def _admin_through(cluster: Cluster, node_ids: list[int]) -> Admin:
+    """A client that sends requests for the controller to one of these brokers.
+
+    Brokers name one of themselves at random; a client waits for that one as long as its request timeout.
+    """
+
+    numbers = itertools.count()
+
+    def opened() -> Admin | None:
+        admin = cluster.admin(*node_ids, request_timeout_ms=60_000)
+        assert create(admin, f"before-{next(numbers)}") is None
+        if admin._client.cluster.metadata.controller_id in node_ids:
+            return admin
+        admin.close()
+        return None
+
+    return eventually(opened)
+
+
+@pytest.mark.slow
+def test_a_minority_of_one_cannot_change_anything(tmp_path: Path) -> None:
+    # M-C8
+    with cluster_of(tmp_path, combined(3), {"request.timeout.ms": "3000"}) as cluster:
+        active = cluster.leader()
+        others = [node_id for node_id in cluster.nodes if node_id != active]
+        for node_id in others:
+            cluster[node_id].signal(signal.SIGSTOP)
+        try:
+            with cluster.admin(active, default_api_timeout_ms=8_000) as admin:
+                error = _refused(admin, "alone")
+                assert error.code is ErrorCode.REQUEST_TIMED_OUT, error
+        finally:
+            for node_id in others:
+                cluster[node_id].signal(signal.SIGCONT)
+        with cluster.admin() as admin:
+            assert create(admin, "together") is None
+        _agree(cluster, list(cluster.nodes))
+
+
+@pytest.mark.slow
+def test_a_leader_that_nobody_reaches_is_replaced(tmp_path: Path) -> None:
+    """A one-way cut (KAFKA-15489): the leader's own requests arrive, but no request arrives at the leader."""
+    # M-C8 M-C7
+    with ProxiedControllers(tmp_path, 3) as proxied:
+        cluster = proxied.cluster
+        active = cluster.leader()
+        others = [node_id for node_id in cluster.nodes if node_id != active]
+        proxied.proxies[active].cut = frozenset(others)
+        with cluster.admin(*others) as admin:
+            assert create(admin, "one-way") is None
+        leader = cluster.leader(of=others)
+        assert leader != active
+        # The old leader can reach the new one: it follows, and its clients go on.
+        with cluster.admin(active) as admin:
+            assert create(admin, "through-the-old-leader") is None
+        proxied.proxies[active].cut = frozenset()
+        _agree(cluster, list(cluster.nodes))
+
+
+@pytest.mark.slow
+def test_a_follower_that_cannot_reach_the_leader_disturbs_nobody(tmp_path: Path) -> None:
+    """Pre-vote (KIP-996): the others follow their leader, so the one that is cut off starts no new epoch."""
+    # M-C7
+    with ProxiedControllers(tmp_path, 3) as proxied:
+        cluster = proxied.cluster
+        active = cluster.leader()
+        lonely, other = (node_id for node_id in cluster.nodes if node_id != active)
+        with cluster.admin(active, other) as admin:
+            before = cluster.leader_and_epoch(of=[active, other])
+            proxied.proxies[active].cut = frozenset({lonely})
+            for number in range(5):
+                _vote_again(proxied.proxies[other], lonely)
+                assert create(admin, f"undisturbed-{number}") is None
+        assert cluster.leader_and_epoch(of=[active, other]) == before
+        proxied.proxies[active].cut = frozenset()
+        _agree(cluster, list(cluster.nodes))
+
+
+def _vote_again(proxy: Proxy, node_id: int) -> None:
+    """Waits until this node has requested one more vote."""
+    votes = proxy.votes_of(node_id)
+    eventually(lambda: proxy.votes_of(node_id) > votes)
+
+
+def _agree(cluster: Cluster, node_ids: list[int]) -> None:
+    """The metadata logs of these nodes become equal, byte for byte."""
+    # M-C4 M-C11
+    eventually(lambda: len({_log(cluster[node_id]) for node_id in node_ids}) == 1, "the logs differ")
+
+
+def _log(node: Node) -> bytes:
+    return (node.data / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes().rstrip(b"\0")

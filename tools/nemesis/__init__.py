@@ -1,0 +1,1 @@
+"""Process faults on real clusters, and histories of real clients: `make nemesis`."""
