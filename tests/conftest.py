@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import tarfile
 from pathlib import Path
@@ -30,6 +31,12 @@ def pytest_configure() -> None:
     engine = engine_state()
     if engine.state == "stale":
         raise pytest.UsageError(f"the compiled engine is stale: {engine.reason}")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: the garbage collector need not go over it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 class OneProcessForSpark(LoadScopeScheduling):
