@@ -201,4 +201,3 @@ def idempotent_producer(bootstrap: str) -> Producer:
             "log_level": 0,
         }
     )
-
