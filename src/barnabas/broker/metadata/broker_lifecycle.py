@@ -136,10 +136,22 @@ class Lifecycle:
         self._communicate()
 
     def ready_to_unfence(self) -> Promise[None]:
-        """Called when the logs are open and the broker can serve clients."""
+        """Called when the logs are open and the broker can serve clients.
+
+        Completes when the controller has unfenced the broker, and its own metadata shows that.  A broker that
+        accepted clients before would tell the first ones that the cluster has no broker: librdkafka's admin
+        client does not ask again, and its call times out.
+        """
         self._ready_to_unfence = True
         self._schedule(0)
         return self.unfenced
+
+    def published(self) -> None:
+        """Called when metadata has been published, and everything else has taken it."""
+        broker = self._channel.image.brokers.get(self._broker_id)
+        is_shown = broker is not None and broker.epoch == self.broker_epoch and not broker.fenced
+        if self.state is State.RUNNING and is_shown and not self.unfenced.done:
+            self.unfenced.set(None)
 
     def shut_down(self) -> Promise[None]:
         """Starts a controlled shutdown; completes when the controller allows it, at once if not running."""
@@ -277,7 +289,7 @@ class Lifecycle:
                 if not response.is_fenced:
                     self.state = State.RUNNING
                     logger.info("broker %d is unfenced", self._broker_id)
-                    self.unfenced.set(None)
+                    self.published()
                 self._schedule(heartbeat_ms)
             case State.RUNNING:
                 self._schedule(heartbeat_ms)
