@@ -1,0 +1,122 @@
+"""The brokers of a cluster of both kinds as clients see them: topics, leaders, ISRs, coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.verify.answers.broker_ask import Plain, RawClient
+from tests.verify.quorum.mixed_cluster import wait_for
+
+METADATA_VERSION = 9
+ELECTION_TIMEOUT_MS = 30_000
+PREFERRED = 0
+# Of FindCoordinator.
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+
+
+@dataclass
+class Brokers:
+    """`addresses` are those of all brokers of the cluster, by id."""
+
+    addresses: Mapping[int, tuple[str, int]]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+
+    def ask(self, number: int, api: str, version: int, **fields: Any) -> Plain:
+        """One request on a connection of its own; None if it was not answered."""
+        host, port = self.addresses[number]
+        client = RawClient(port, 0, host)
+        try:
+            answer = client.one(api, version, **fields)
+        except OSError:
+            return None
+        finally:
+            client.close()
+        return None if isinstance(answer, str) else answer
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        """With a replica on every broker, of which all but one must have a record."""
+        wanted = [
+            {
+                "name": name,
+                "num_partitions": count,
+                "replication_factor": len(self.addresses),
+                "configs": [{"name": "min.insync.replicas", "value": str(len(self.addresses) - 1)}],
+            }
+            for name, count in topics.items()
+        ]
+
+        def created() -> bool:
+            answer = self.ask(min(self.addresses), "CreateTopics", 7, topics=wanted, timeout_ms=30_000)
+            return answer is not None and all(each["error_code"] in (0, 36) for each in answer["topics"])
+
+        wait_for("the topics are created", created)
+        self.await_whole("at the start")
+
+    def leaders(self, number: int) -> dict[tuple[str, int], int] | None:
+        """The leader of every partition, as this broker knows it; None if it does not say."""
+        partitions = self._partitions(number)
+        return (
+            None if partitions is None else {place: each["leader_id"] for place, each in partitions.items()}
+        )
+
+    def await_whole(self, when: str) -> None:
+        """Waits until every ISR has all brokers, and all brokers know."""
+        wait_for(f"the ISRs are whole {when}", lambda: all(map(self._is_whole, self.addresses)))
+
+    def _is_whole(self, number: int) -> bool:
+        partitions = self._partitions(number)
+        return partitions is not None and all(
+            each["leader_id"] >= 0 and sorted(each["isr_nodes"]) == sorted(self.addresses)
+            for each in partitions.values()
+        )
+
+    def _partitions(self, number: int) -> dict[tuple[str, int], Any] | None:
+        answer = self.ask(number, "Metadata", METADATA_VERSION, topics=None)
+        if answer is None or any(topic["error_code"] for topic in answer["topics"]):
+            return None
+        return {
+            (topic["name"], each["partition_index"]): each
+            for topic in answer["topics"]
+            for each in topic["partitions"]
+        }
+
+    def elect_preferred(self) -> None:
+        """Waits until every partition is led by the first of its replicas: all brokers lead some."""
+
+        def elected() -> bool:
+            fields = {"election_type": PREFERRED, "topic_partitions": None, "timeout_ms": ELECTION_TIMEOUT_MS}
+            asked = [self.ask(number, "ElectLeaders", 2, **fields) for number in self.addresses]
+            return any(asked) and all(map(self._is_balanced, self.addresses))
+
+        wait_for("preferred leaders lead", elected)
+
+    def _is_balanced(self, number: int) -> bool:
+        partitions = self._partitions(number)
+        return partitions is not None and all(
+            each["leader_id"] == each["replica_nodes"][0] for each in partitions.values()
+        )
+
+    def coordinators(self, number: int, kind: int, keys: tuple[str, ...]) -> set[int]:
+        """Of groups or transactional ids; empty where there is none at the moment."""
+        answer = self.ask(number, "FindCoordinator", 4, key_type=kind, coordinator_keys=list(keys))
+        return set() if answer is None else {each["node_id"] for each in answer["coordinators"]} - {-1}
+
+
+def await_none(what: str, look: Callable[[], list[str]]) -> None:
+    """Waits until nothing is found; the error says what was."""
+    found: list[str] = []
+
+    def is_clean() -> bool:
+        found[:] = look()
+        return not found
+
+    try:
+        wait_for(what, is_clean)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {found}") from error

@@ -1,0 +1,127 @@
+"""Clients of a cluster in trouble, and the verdict on what they saw: nothing lost, nothing twice, nothing torn.
+
+Idempotent and transactional producers with acks=all, an exactly-once copy, a group and readers, most of them by
+confluent-kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from barnabas.testing.histories.checker import check
+from barnabas.testing.histories.events import (
+    Acknowledged,
+    Event,
+    Isolation,
+    Partition,
+    Polled,
+    TransactionEnded,
+    TransactionOutcome,
+)
+from tests.verify.quorum.mixed_cluster import PATIENCE_S, wait_for
+from tools.nemesis.confluent_client import Confluent
+from tools.nemesis.final_reads import Judge
+from tools.nemesis.load import (
+    ExactlyOnceWorker,
+    IdempotentWorker,
+    Member,
+    Reader,
+    Setting,
+    TransactionalWorker,
+    Worker,
+)
+from tools.nemesis.own_client import Own
+from tools.nemesis.recorder import Recorder
+
+TOPICS = {"plain": 4, "transactional": 3, "output": 2}
+PARTITIONS: list[Partition] = [(topic, number) for topic, count in TOPICS.items() for number in range(count)]
+GROUP, COPIES = "group", "copies"
+# Group -> whether its offsets are committed in transactions only.
+GROUPS = {GROUP: False, COPIES: True}
+TRANSACTIONAL_IDS = ("transactional-1", "transactional-2")
+# What every step of a story waits for: all kinds of clients get further.
+STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2, "polls of the group": 2})
+
+
+class RecordedLoad:
+    """Runs from its creation to `finish`; the cluster has the topics."""
+
+    def __init__(self, bootstrap: str, seed: int = 1) -> None:
+        self._judge = Judge(bootstrap)
+        self._recorder = Recorder()
+        self._counts: Counter[str] = Counter()
+        self._counted = 0
+        self._workers = _workers(Setting(bootstrap, self._recorder, seed))
+        for worker in self._workers:
+            worker.start()
+
+    def await_step(self, when: str) -> None:
+        """Waits until each kind of client has got further."""
+        wanted = self._count() + STEP
+        try:
+            wait_for(f"clients get further {when}", lambda: not wanted - self._count())
+        except AssertionError as error:
+            said = "\n".join(f"{count} x {text}" for text, count in self._recorder.messages.most_common(20))
+            raise AssertionError(f"{error}; lacking: {dict(wanted - self._count())}\n{said}") from error
+
+    def finish(self) -> list[str]:
+        """Stops the clients, reads everything, and returns the anomalies."""
+        self._stop([worker for worker in self._workers if not isinstance(worker, Reader | Member)])
+        self._judge.wait_for_transactions(PARTITIONS)
+        # What was committed last is for consumers, too.
+        self._stop(self._workers)
+        for isolation in Isolation:
+            for event in self._judge.read(PARTITIONS, isolation):
+                self._recorder.add(event)
+        for group, is_transactional in GROUPS.items():
+            for position in self._judge.positions(group, is_transactional=is_transactional):
+                self._recorder.add(position)
+        report = check(self._recorder.events)
+        print(*report.lines(), sep="\n")
+        return [str(finding) for finding in report.findings if finding.kind in report.kinds]
+
+    def stop(self) -> None:
+        """Without a verdict."""
+        self._stop(self._workers)
+
+    def _stop(self, workers: Sequence[Worker]) -> None:
+        for worker in workers:
+            worker.stopping.set()
+        for worker in workers:
+            worker.join(PATIENCE_S)
+            # librdkafka 2.16 can hang in send_offsets_to_transaction, whatever the cluster does.
+            assert not worker.is_alive() or worker.library.name == Confluent.name, f"{worker.name} hangs"
+
+    def _count(self) -> Counter[str]:
+        events = self._recorder.events[self._counted :]
+        self._counted += len(events)
+        self._counts.update(filter(None, map(_kind, events)))
+        return Counter(self._counts)
+
+
+def _kind(event: Event) -> str | None:
+    match event:
+        case Acknowledged():
+            return "acknowledged"
+        case TransactionEnded(transaction, TransactionOutcome.COMMITTED):
+            return "copies" if transaction.startswith("copy") else "transactions"
+        case Polled(group=group) if group == GROUP:
+            return "polls of the group"
+    return None
+
+
+def _workers(setting: Setting) -> list[Worker]:
+    confluent, own = Confluent(), Own()
+    of = {topic: [place for place in PARTITIONS if place[0] == topic] for topic in TOPICS}
+    both = ["plain", "transactional"]
+    return [
+        IdempotentWorker("idempotent", confluent, setting, of["plain"]),
+        *(TransactionalWorker(name, confluent, setting, of["transactional"]) for name in TRANSACTIONAL_IDS),
+        ExactlyOnceWorker("copy-1", confluent, setting, of["output"], COPIES, "transactional"),
+        ExactlyOnceWorker("copy-2", own, setting, of["output"], COPIES, "transactional"),
+        Reader("committed", confluent, setting, PARTITIONS, Isolation.COMMITTED),
+        Reader("uncommitted", own, setting, PARTITIONS, Isolation.UNCOMMITTED),
+        Member("member-1", confluent, setting, both, GROUP, Isolation.COMMITTED),
+        Member("member-2", own, setting, both, GROUP, Isolation.COMMITTED),
+    ]
