@@ -24,6 +24,8 @@ REQUEST_TIMEOUT_MS = 5_000
 TRANSACTION_TIMEOUT_MS = 10_000
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 1_000
+# A member whose application hangs gives its partitions up.
+MAX_POLL_INTERVAL_MS = 20_000
 CALL_S = 10.0
 
 

@@ -13,6 +13,7 @@ from barnabas.testing.histories.events import Isolation, Partition
 from tools.nemesis.clients import (
     CALL_S,
     HEARTBEAT_MS,
+    MAX_POLL_INTERVAL_MS,
     NO_DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
@@ -162,6 +163,7 @@ class ConfluentConsumer:
                 "auto.offset.reset": "error" if group is None else "earliest",
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
+                "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
                 "fetch.wait.max.ms": 200,
             }
         )

@@ -16,6 +16,7 @@ from tools.nemesis.clients import (
     CALL_S,
     DELIVERY_TIMEOUT_MS,
     HEARTBEAT_MS,
+    MAX_POLL_INTERVAL_MS,
     REQUEST_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
@@ -137,6 +138,7 @@ class OwnConsumer:
                 "group.id": group,
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
+                "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
             }
         self._consumer = Consumer(config)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.verify.answers.broker_ask import Plain, RawClient
 from tests.verify.quorum.mixed_cluster import wait_for
 
 METADATA_VERSION = 9
-ELECTION_TIMEOUT_MS = 30_000
+CHANGE_TIMEOUT_MS = 30_000
 PREFERRED = 0
 # Of FindCoordinator.
 GROUP_KEY, TRANSACTION_KEY = 0, 1
@@ -52,18 +52,13 @@ class Brokers:
         ]
 
         def created() -> bool:
-            answer = self.ask(min(self.addresses), "CreateTopics", 7, topics=wanted, timeout_ms=30_000)
+            answer = self.ask(
+                min(self.addresses), "CreateTopics", 7, topics=wanted, timeout_ms=CHANGE_TIMEOUT_MS
+            )
             return answer is not None and all(each["error_code"] in (0, 36) for each in answer["topics"])
 
         wait_for("the topics are created", created)
         self.await_whole("at the start")
-
-    def leaders(self, number: int) -> dict[tuple[str, int], int] | None:
-        """The leader of every partition, as this broker knows it; None if it does not say."""
-        partitions = self._partitions(number)
-        return (
-            None if partitions is None else {place: each["leader_id"] for place, each in partitions.items()}
-        )
 
     def await_whole(self, when: str) -> None:
         """Waits until every ISR has all brokers, and all brokers know."""
@@ -86,26 +81,44 @@ class Brokers:
             for each in topic["partitions"]
         }
 
-    def elect_preferred(self) -> None:
-        """Waits until every partition is led by the first of its replicas: all brokers lead some."""
+    def lead_all(self, leader: int) -> None:
+        """Waits until this broker leads every partition, and so coordinates all groups and transactions."""
 
-        def elected() -> bool:
-            fields = {"election_type": PREFERRED, "topic_partitions": None, "timeout_ms": ELECTION_TIMEOUT_MS}
-            asked = [self.ask(number, "ElectLeaders", 2, **fields) for number in self.addresses]
-            return any(asked) and all(map(self._is_balanced, self.addresses))
+        def leads() -> bool:
+            known = [self._partitions(number) for number in self.addresses]
+            if all(each is not None and _are_led_by(leader, each) for each in known):
+                return True
+            if known[0]:
+                self._prefer(leader, known[0])
+            return False
 
-        wait_for("preferred leaders lead", elected)
+        wait_for(f"{leader} leads all partitions", leads)
 
-    def _is_balanced(self, number: int) -> bool:
-        partitions = self._partitions(number)
-        return partitions is not None and all(
-            each["leader_id"] == each["replica_nodes"][0] for each in partitions.values()
+    def _prefer(self, leader: int, partitions: Mapping[tuple[str, int], Any]) -> None:
+        """Asks for the same replicas, this broker the first of them, and for its election."""
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for (topic, number), each in partitions.items():
+            replicas = sorted(each["replica_nodes"], key=lambda replica: (replica != leader, replica))
+            if replicas != each["replica_nodes"]:
+                topics.setdefault(topic, []).append({"partition_index": number, "replicas": replicas})
+        wanted = [{"name": topic, "partitions": numbers} for topic, numbers in topics.items()]
+        limit = {"timeout_ms": CHANGE_TIMEOUT_MS}
+        if wanted:
+            self.ask(min(self.addresses), "AlterPartitionReassignments", 0, topics=wanted, **limit)
+        self.ask(
+            min(self.addresses), "ElectLeaders", 2, election_type=PREFERRED, topic_partitions=None, **limit
         )
 
-    def coordinators(self, number: int, kind: int, keys: tuple[str, ...]) -> set[int]:
-        """Of groups or transactional ids; empty where there is none at the moment."""
-        answer = self.ask(number, "FindCoordinator", 4, key_type=kind, coordinator_keys=list(keys))
-        return set() if answer is None else {each["node_id"] for each in answer["coordinators"]} - {-1}
+    def coordinators(self, key_type: int, keys: Iterable[str]) -> set[int]:
+        """Of these groups or transactional ids."""
+        answer = self.ask(
+            min(self.addresses), "FindCoordinator", 4, key_type=key_type, coordinator_keys=[*keys]
+        )
+        return set() if answer is None else {each["node_id"] for each in answer["coordinators"]}
+
+
+def _are_led_by(leader: int, partitions: Mapping[tuple[str, int], Any]) -> bool:
+    return all(each["leader_id"] == leader for each in partitions.values())
 
 
 def await_none(what: str, look: Callable[[], list[str]]) -> None:

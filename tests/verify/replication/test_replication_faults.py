@@ -13,19 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.verify.quorum.mixed_cluster import RELEASE, VERSIONS
-from tests.verify.replication.brokers import (
-    GROUP_KEY,
-    TRANSACTION_KEY,
-    Brokers,
-    await_none,
-)
-from tests.verify.replication.recorded_load import (
-    GROUPS,
-    PARTITIONS,
-    TOPICS,
-    TRANSACTIONAL_IDS,
-    RecordedLoad,
-)
+from tests.verify.replication.brokers import Brokers, await_none
+from tests.verify.replication.recorded_load import PARTITIONS, TOPICS, RecordedLoad, coordinators
 from tests.verify.replication.replica_files import differences
 from tools.nemesis.cluster import SETTINGS, Cluster, System
 from tools.nemesis.faults import Fault, Injector, Kind
@@ -67,46 +56,33 @@ def test_leaders_of_both_kinds_are_struck(tmp_path: Path, version: str, are_ours
         brokers = Brokers({number: (host.address, host.broker_port) for number, host in hosts.items()})
         brokers.create(TOPICS)
         load = RecordedLoad(brokers.bootstrap)
-        coordinating: set[tuple[str, str]] = set()
         try:
             for victim, kind in FAULTS:
-                coordinating |= _coordinating(cluster, brokers)
                 _strike(cluster, brokers, load, victim, kind)
             brokers.await_whole("at the end")
             anomalies = load.finish()
         finally:
             load.stop()
         assert anomalies == []
-        assert coordinating == {
-            (of, system) for of in ("groups", "transactions") for system in map(str, systems.values())
-        }
         folders = [node.data for node in cluster.nodes.values()]
         await_none("the replicas are equal", lambda: differences(folders, LOGS))
         assert _errors(cluster) == []
 
 
 def _strike(cluster: Cluster, brokers: Brokers, load: RecordedLoad, victim: int, kind: Kind) -> None:
-    """A fault begins once the victim leads and clients work; they go on without it, and with it once it is healed."""
+    """All clients get further with the victim as leader and coordinator, without it, and after it is back."""
     injector = Injector(cluster)
     fault = Fault(kind, (victim,), 0, 0)
     step = f"({fault}, {cluster.nodes[victim].system})"
     brokers.await_whole(f"before {step}")
-    brokers.elect_preferred()
+    brokers.lead_all(victim)
     load.await_step(f"before {step}")
+    assert coordinators(brokers) == {victim}
     injector.inject(fault)
     load.await_step(f"during {step}")
     injector.heal(fault)
     load.await_step(f"after {step}")
     assert all(node.is_up for node in cluster.nodes.values())
-
-
-def _coordinating(cluster: Cluster, brokers: Brokers) -> set[tuple[str, str]]:
-    asked = [("groups", GROUP_KEY, tuple(GROUPS)), ("transactions", TRANSACTION_KEY, TRANSACTIONAL_IDS)]
-    return {
-        (name, str(cluster.nodes[number].system))
-        for name, key_type, keys in asked
-        for number in brokers.coordinators(1, key_type, keys)
-    }
 
 
 def _errors(cluster: Cluster) -> list[str]:

@@ -1,7 +1,8 @@
 """A running cluster of Apache Kafka is replaced node by node in place, and back, while clients work.
 
 Three combined nodes.  A node is stopped or killed, and the other software is started on the same folder with the same
-server.properties; it catches up, the ISRs are whole again, it leads and coordinates, and the next one follows.
+server.properties; it catches up, the ISRs are whole again, it leads all partitions and coordinates all groups and
+transactions, and the next one follows.
 """
 
 from __future__ import annotations
@@ -25,20 +26,8 @@ from tests.verify.quorum.mixed_cluster import (
     Member,
     MixedCluster,
 )
-from tests.verify.replication.brokers import (
-    GROUP_KEY,
-    INTERNAL_TOPICS,
-    TRANSACTION_KEY,
-    Brokers,
-    await_none,
-)
-from tests.verify.replication.recorded_load import (
-    GROUPS,
-    PARTITIONS,
-    TOPICS,
-    TRANSACTIONAL_IDS,
-    RecordedLoad,
-)
+from tests.verify.replication.brokers import INTERNAL_TOPICS, Brokers, await_none
+from tests.verify.replication.recorded_load import PARTITIONS, TOPICS, RecordedLoad, coordinators
 from tests.verify.replication.replica_files import differences
 from tools.ports import free_oracle_base
 
@@ -100,16 +89,13 @@ def test_nodes_are_replaced_in_place_and_back(
         brokers = Brokers({number: ("localhost", member.port) for number, member in cluster.members.items()})
         brokers.create(TOPICS)
         load = RecordedLoad(brokers.bootstrap)
-        coordinating: set[tuple[str, str]] = set()
         try:
             for replacement in REPLACEMENTS:
                 _replace(cluster, brokers, load, replacement)
-                coordinating |= _coordinating(cluster, brokers)
             anomalies = load.finish()
         finally:
             load.stop()
         assert anomalies == []
-        assert coordinating == {(of, kind) for of in ("groups", "transactions") for kind in (OURS, APACHE)}
         folders = [member.home / "data" for member in cluster.members.values()]
         await_none("the replicas are equal", lambda: differences(folders, LOGS))
         await_none("the metadata logs are equal", lambda: _metadata_differences(cluster))
@@ -122,6 +108,7 @@ def _replace(cluster: MixedCluster, brokers: Brokers, load: RecordedLoad, replac
     number, kind, ending = replacement
     member = cluster.members[number]
     step = f"({member.kind} {number} replaced by {kind})"
+    brokers.lead_all(number)
     load.await_step(f"before {step}")
     if ending is signal.SIGKILL:
         cluster.kill(number)
@@ -131,18 +118,9 @@ def _replace(cluster: MixedCluster, brokers: Brokers, load: RecordedLoad, replac
     member.kind = kind
     cluster.start(number)
     brokers.await_whole(step)
-    # Now it leads and coordinates, too.
-    brokers.elect_preferred()
+    brokers.lead_all(number)
     load.await_step(f"after {step}")
-
-
-def _coordinating(cluster: MixedCluster, brokers: Brokers) -> set[tuple[str, str]]:
-    asked = [("groups", GROUP_KEY, tuple(GROUPS)), ("transactions", TRANSACTION_KEY, TRANSACTIONAL_IDS)]
-    return {
-        (name, cluster.kind_of(number))
-        for name, key_type, keys in asked
-        for number in brokers.coordinators(1, key_type, keys)
-    }
+    assert coordinators(brokers) == {number}
 
 
 def _metadata_differences(cluster: MixedCluster) -> list[str]:
