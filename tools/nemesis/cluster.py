@@ -1,4 +1,4 @@
-"""The nodes: processes of barnabas, of Apache Kafka as the control, or of both; all have the same settings."""
+"""The nodes: processes of barnabas, of Apache Kafka, or some of each, with the same settings."""
 
 from __future__ import annotations
 

@@ -95,10 +95,14 @@ class Brokers:
         wait_for(f"{leader} leads all partitions", leads)
 
     def _prefer(self, leader: int, partitions: Mapping[tuple[str, int], Any]) -> None:
-        """Asks for the same replicas, this broker the first of them, and for its election."""
+        """Asks for the same replicas, this broker the first of them, and for its election.
+
+        The others take turns as the second, so that without it each of them leads.
+        """
         topics: dict[str, list[dict[str, Any]]] = {}
         for (topic, number), each in partitions.items():
-            replicas = sorted(each["replica_nodes"], key=lambda replica: (replica != leader, replica))
+            others = sorted(set(each["replica_nodes"]) - {leader}, reverse=number % 2 == 1)
+            replicas = [leader, *others]
             if replicas != each["replica_nodes"]:
                 topics.setdefault(topic, []).append({"partition_index": number, "replicas": replicas})
         wanted = [{"name": topic, "partitions": numbers} for topic, numbers in topics.items()]
