@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,12 +113,50 @@ class Brokers:
             min(self.addresses), "ElectLeaders", 2, election_type=PREFERRED, topic_partitions=None, **limit
         )
 
+    def move(self, topics: Iterable[str], replicas: Sequence[int]) -> None:
+        """Waits until these topics have their replicas on these brokers, all in sync, and nowhere else."""
+        chosen = set(topics)
+        known = wait_for("broker 1 knows the topics", lambda: self._partitions(min(self.addresses)))
+        wanted = [
+            {
+                "name": topic,
+                "partitions": [
+                    {"partition_index": number, "replicas": [*replicas]}
+                    for name, number in known
+                    if name == topic
+                ],
+            }
+            for topic in chosen
+        ]
+
+        def accepted() -> bool:
+            fields = {"topics": wanted, "timeout_ms": CHANGE_TIMEOUT_MS}
+            answer = self.ask(min(self.addresses), "AlterPartitionReassignments", 0, **fields)
+            return answer is not None and not answer["error_code"] and not _errors(answer)
+
+        def is_done(number: int) -> bool:
+            partitions = self._partitions(number)
+            return partitions is not None and all(
+                each["replica_nodes"] == [*replicas] and sorted(each["isr_nodes"]) == sorted(replicas)
+                for (topic, _), each in partitions.items()
+                if topic in chosen
+            )
+
+        wait_for(f"the move to {replicas} is accepted", accepted)
+        wait_for(f"the move to {replicas} is done", lambda: all(map(is_done, self.addresses)))
+
     def coordinators(self, key_type: int, keys: Iterable[str]) -> set[int]:
         """Of these groups or transactional ids."""
         answer = self.ask(
             min(self.addresses), "FindCoordinator", 4, key_type=key_type, coordinator_keys=[*keys]
         )
         return set() if answer is None else {each["node_id"] for each in answer["coordinators"]}
+
+
+def _errors(answer: Any) -> list[int]:
+    """Of a response to AlterPartitionReassignments."""
+    partitions = [each for topic in answer["responses"] for each in topic["partitions"]]
+    return [each["error_code"] for each in partitions if each["error_code"]]
 
 
 def _are_led_by(leader: int, partitions: Mapping[tuple[str, int], Any]) -> bool:

@@ -46,6 +46,7 @@ COPIERS = ("copy-1", "copy-2")
 TRANSACTIONAL_IDS = PRODUCERS + COPIERS
 # Every call of a client has a shorter limit.
 STOP_S = 60
+MAX_ATTEMPTS = 5
 # What every step of a story waits for: all kinds of clients get further.
 STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2, "polls of the group": 2})
 
@@ -70,6 +71,18 @@ class RecordedLoad:
         except AssertionError as error:
             said = "\n".join(f"{count} x {text}" for text, count in self._recorder.messages.most_common(20))
             raise AssertionError(f"{error}; lacking: {dict(wanted - self._count())}\n{said}") from error
+
+    def await_step_led_by(self, brokers: Brokers, leader: int, when: str) -> None:
+        """The same while one broker leads every partition and coordinates every group and transaction.
+
+        On a busy machine it may be fenced meanwhile, and lead no more.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            brokers.lead_all(leader)
+            self.await_step(when)
+            if _coordinators(brokers) == {leader}:
+                return
+        raise AssertionError(f"{leader} does not stay the leader {when}")
 
     def finish(self) -> list[str]:
         """Stops the clients, reads everything, and returns the anomalies."""
@@ -108,7 +121,7 @@ class RecordedLoad:
         return Counter(self._counts)
 
 
-def coordinators(brokers: Brokers) -> set[int]:
+def _coordinators(brokers: Brokers) -> set[int]:
     """Of all groups and transactions of the load."""
     return brokers.coordinators(GROUP_KEY, GROUPS) | brokers.coordinators(TRANSACTION_KEY, TRANSACTIONAL_IDS)
 

@@ -1,4 +1,4 @@
-"""Brokers of both kinds beside a controller of either: each is killed under load, and the logs are the same bytes.
+"""Brokers of both kinds beside a controller of either: partitions move between them and each is killed, under load.
 
 M-D2, M-D5, M-D6; cluster.md 1 and 2 with Apache Kafka as the judge.
 """
@@ -22,6 +22,8 @@ KINDS = {
     "one-of-ours": {101: APACHE, 1: APACHE, 2: OURS, 3: APACHE},
     "one-of-its": {101: OURS, 1: OURS, 2: APACHE, 3: OURS},
 }
+# Each broker loses its replicas, and gets them from others.
+MOVES = [(1, 2), (2, 3), (3, 1), BROKERS]
 SETTINGS = {
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "4",
@@ -36,7 +38,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=list(KINDS))
 @pytest.mark.parametrize("version", VERSIONS)
-def test_leaders_of_both_kinds_are_killed_under_load(
+def test_partitions_move_and_leaders_are_killed_under_load(
     oracle: Callable[..., Any], tmp_path: Path, version: str, kinds: dict[int, str]
 ) -> None:
     home = tmp_path / "cluster"
@@ -45,10 +47,12 @@ def test_leaders_of_both_kinds_are_killed_under_load(
         brokers.create(TOPICS)
         load = RecordedLoad(brokers.bootstrap)
         try:
+            for replicas in MOVES:
+                load.await_step(f"before the move to {replicas}")
+                brokers.move(TOPICS, replicas)
             for victim in BROKERS:
                 step = f"({cluster.kind_of(victim)} {victim} is killed)"
-                brokers.lead_all(victim)
-                load.await_step(f"before {step}")
+                load.await_step_led_by(brokers, victim, f"before {step}")
                 cluster.kill(victim)
                 load.await_step(f"during {step}")
                 cluster.start(victim)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.verify.quorum.mixed_cluster import RELEASE, VERSIONS
 from tests.verify.replication.brokers import Brokers, await_none
-from tests.verify.replication.recorded_load import PARTITIONS, TOPICS, RecordedLoad, coordinators
+from tests.verify.replication.recorded_load import PARTITIONS, TOPICS, RecordedLoad
 from tests.verify.replication.replica_files import differences
 from tools.nemesis.cluster import SETTINGS, Cluster, System
 from tools.nemesis.faults import Fault, Injector, Kind
@@ -75,9 +75,7 @@ def _strike(cluster: Cluster, brokers: Brokers, load: RecordedLoad, victim: int,
     fault = Fault(kind, (victim,), 0, 0)
     step = f"({fault}, {cluster.nodes[victim].system})"
     brokers.await_whole(f"before {step}")
-    brokers.lead_all(victim)
-    load.await_step(f"before {step}")
-    assert coordinators(brokers) == {victim}
+    load.await_step_led_by(brokers, victim, f"before {step}")
     injector.inject(fault)
     load.await_step(f"during {step}")
     injector.heal(fault)

@@ -27,7 +27,7 @@ from tests.verify.quorum.mixed_cluster import (
     MixedCluster,
 )
 from tests.verify.replication.brokers import INTERNAL_TOPICS, Brokers, await_none
-from tests.verify.replication.recorded_load import PARTITIONS, TOPICS, RecordedLoad, coordinators
+from tests.verify.replication.recorded_load import PARTITIONS, TOPICS, RecordedLoad
 from tests.verify.replication.replica_files import differences
 from tools.ports import free_oracle_base
 
@@ -108,8 +108,7 @@ def _replace(cluster: MixedCluster, brokers: Brokers, load: RecordedLoad, replac
     number, kind, ending = replacement
     member = cluster.members[number]
     step = f"({member.kind} {number} replaced by {kind})"
-    brokers.lead_all(number)
-    load.await_step(f"before {step}")
+    load.await_step_led_by(brokers, number, f"before {step}")
     if ending is signal.SIGKILL:
         cluster.kill(number)
     else:
@@ -118,9 +117,7 @@ def _replace(cluster: MixedCluster, brokers: Brokers, load: RecordedLoad, replac
     member.kind = kind
     cluster.start(number)
     brokers.await_whole(step)
-    brokers.lead_all(number)
-    load.await_step(f"after {step}")
-    assert coordinators(brokers) == {number}
+    load.await_step_led_by(brokers, number, f"after {step}")
 
 
 def _metadata_differences(cluster: MixedCluster) -> list[str]:
