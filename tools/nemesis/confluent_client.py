@@ -12,11 +12,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from barnabas.testing.histories.events import Isolation, Partition
 from tools.nemesis.clients import (
     CALL_S,
-    HEARTBEAT_MS,
-    MAX_POLL_INTERVAL_MS,
+    CLASSIC,
     NO_DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
-    SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     AbortableError,
     ConsumerClient,
@@ -27,6 +25,7 @@ from tools.nemesis.clients import (
     Record,
     RefusedError,
     RetriableError,
+    membership,
 )
 
 MAX_POLLED = 500
@@ -152,18 +151,16 @@ def _record(message: Any) -> Record:
 
 
 class ConfluentConsumer:
-    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None) -> None:
+    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None, protocol: str) -> None:
         self._consumer = Consumer(
             _config(bootstrap)
+            | membership(protocol)
             | {
                 "group.id": group or "without-a-group",
                 "isolation.level": isolation.value,
                 "enable.auto.commit": False,
                 # A consumer without a group never asks: it would hide that records are lost.
                 "auto.offset.reset": "error" if group is None else "earliest",
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
-                "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
                 "fetch.wait.max.ms": 200,
             }
         )
@@ -217,11 +214,12 @@ class ConfluentConsumer:
 class Confluent:
     name = "confluent-kafka"
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: str = CLASSIC) -> None:
         self.epoch_bumps: list[str] = []
+        self._protocol = protocol
 
     def producer(self, bootstrap: str, transactional_id: str | None = None) -> ProducerClient:
         return ConfluentProducer(bootstrap, transactional_id, self.epoch_bumps)
 
     def consumer(self, bootstrap: str, isolation: Isolation, group: str | None = None) -> ConsumerClient:
-        return ConfluentConsumer(bootstrap, isolation, group)
+        return ConfluentConsumer(bootstrap, isolation, group, self._protocol)

@@ -1,7 +1,7 @@
 """Clients of a cluster in trouble, and the verdict on what they saw: nothing lost, nothing twice, nothing torn.
 
-Idempotent and transactional producers with acks=all, an exactly-once copy, a group and readers, most of them by
-confluent-kafka.
+Idempotent and transactional producers with acks=all, an exactly-once copy, groups of both protocols and readers,
+most of them by confluent-kafka.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from barnabas.testing.histories.events import (
 )
 from tests.verify.quorum.mixed_cluster import wait_for
 from tests.verify.replication.brokers import GROUP_KEY, TRANSACTION_KEY, Brokers
+from tools.nemesis.clients import CLASSIC, CONSUMER
 from tools.nemesis.confluent_client import Confluent
 from tools.nemesis.final_reads import Judge
 from tools.nemesis.load import (
@@ -38,9 +39,9 @@ from tools.nemesis.recorder import Recorder
 
 TOPICS = {"plain": 4, "transactional": 3, "output": 2}
 PARTITIONS: list[Partition] = [(topic, number) for topic, count in TOPICS.items() for number in range(count)]
-GROUP, COPIES = "group", "copies"
-# Group -> whether its offsets are committed in transactions only.
-GROUPS = {GROUP: False, COPIES: True}
+COPIES = "copies"
+# One for each protocol.
+GROUPS = {CLASSIC: "classic-group", CONSUMER: "consumer-group"}
 PRODUCERS = ("transactional-1", "transactional-2")
 COPIERS = ("copy-1", "copy-2")
 TRANSACTIONAL_IDS = PRODUCERS + COPIERS
@@ -48,7 +49,7 @@ TRANSACTIONAL_IDS = PRODUCERS + COPIERS
 STOP_S = 60
 MAX_ATTEMPTS = 5
 # What every step of a story waits for: all kinds of clients get further.
-STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2, "polls of the group": 2})
+STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2} | dict.fromkeys(GROUPS.values(), 2))
 
 
 class RecordedLoad:
@@ -93,8 +94,8 @@ class RecordedLoad:
         for isolation in Isolation:
             for event in self._judge.read(PARTITIONS, isolation):
                 self._recorder.add(event)
-        for group, is_transactional in GROUPS.items():
-            for position in self._judge.positions(group, is_transactional=is_transactional):
+        for group in (*GROUPS.values(), COPIES):
+            for position in self._judge.positions(group, is_transactional=group == COPIES):
                 self._recorder.add(position)
         report = check(self._recorder.events)
         print(*report.lines(), sep="\n")
@@ -123,7 +124,9 @@ class RecordedLoad:
 
 def _coordinators(brokers: Brokers) -> set[int]:
     """Of all groups and transactions of the load."""
-    return brokers.coordinators(GROUP_KEY, GROUPS) | brokers.coordinators(TRANSACTION_KEY, TRANSACTIONAL_IDS)
+    return brokers.coordinators(GROUP_KEY, (*GROUPS.values(), COPIES)) | brokers.coordinators(
+        TRANSACTION_KEY, TRANSACTIONAL_IDS
+    )
 
 
 def _kind(event: Event) -> str | None:
@@ -132,8 +135,8 @@ def _kind(event: Event) -> str | None:
             return "acknowledged"
         case TransactionEnded(transaction, TransactionOutcome.COMMITTED):
             return "copies" if transaction.startswith(COPIERS) else "transactions"
-        case Polled(group=group) if group == GROUP:
-            return "polls of the group"
+        case Polled(group=group) if group in GROUPS.values():
+            return group
     return None
 
 
@@ -148,6 +151,9 @@ def _workers(setting: Setting) -> list[Worker]:
         ExactlyOnceWorker(COPIERS[1], own, setting, of["output"], COPIES, "transactional"),
         Reader("committed", confluent, setting, PARTITIONS, Isolation.COMMITTED),
         Reader("uncommitted", own, setting, PARTITIONS, Isolation.UNCOMMITTED),
-        Member("member-1", confluent, setting, both, GROUP, Isolation.COMMITTED),
-        Member("member-2", own, setting, both, GROUP, Isolation.COMMITTED),
+        *(
+            Member(f"{group}-{library.name}", library, setting, both, group, Isolation.COMMITTED)
+            for protocol, group in GROUPS.items()
+            for library in (Confluent(protocol), Own(protocol))
+        ),
     ]
