@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from barnabas.cli.cluster.layout import (
     HOST,
@@ -32,15 +34,40 @@ QUICK_TIMEOUTS = {
 }
 # As Apache Kafka has them by default, if there are as many brokers.
 INTERNAL_REPLICAS, INTERNAL_MIN_ISR = 3, 2
+# Which nodes there are, and where: these options differ from node to node.
+OWN_OPTIONS = (
+    "process.roles",
+    "node.id",
+    "broker.id",
+    "listeners",
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "log.dirs",
+    "log.dir",
+    "metadata.log.dir",
+)
+NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 
 
-def create(disk: Disk, folder: str, brokers: int, controllers: int, port: int | None) -> Layout:
-    """Chooses ids and ports, and writes the file of the cluster; nothing is formatted yet."""
+def create(
+    disk: Disk,
+    folder: str,
+    brokers: int,
+    controllers: int,
+    port: int | None,
+    overrides: Mapping[str, str] = NO_OVERRIDES,
+) -> Layout:
+    """Chooses ids and ports, and writes the file of the cluster; nothing is formatted yet.  Raises ConfigError
+    for options that no node could have."""
     random = SystemRandom()
     nodes = planned_nodes(brokers, controllers)
     ports = choose_ports(sum(len(node.roles) for node in nodes), port)
     nodes = [replace(node, directory_id=str(random_uuid(random))) for node in with_ports(nodes, ports)]
-    layout = Layout(folder, str(random_uuid(random)), nodes=nodes)
+    layout = Layout(folder, str(random_uuid(random)), nodes=nodes, overrides=dict(overrides))
+    for node in layout.nodes:
+        read_node(properties(layout, node))
     disk.make_folder(folder)
     layout.write(disk)
     return layout
@@ -77,6 +104,7 @@ def properties(layout: Layout, node: LocalNode) -> dict[str, str]:
         # With two brokers, one of them may be away.
         "transaction.state.log.min.isr": str(min(INTERNAL_MIN_ISR, max(1, replicas - 1))),
         **QUICK_TIMEOUTS,
+        **layout.overrides,
     }
 
 
