@@ -29,8 +29,8 @@ _ABOUT = (
     "not edit. Real clients' own test suites against Apache Kafka 4.1.0 and against barnabas, with the same",
     "settings: an authorizer, topics made on demand, four partitions each. On three nodes (each a broker and",
     "a controller, new for each suite) topics have three replicas, and `min.insync.replicas` is 2.",
-    "`librdkafka-three` has librdkafka's own tests that the suite for one node leaves out. A test passes when",
-    "it does in two of three runs; whatever passes on Apache Kafka is to pass here.",
+    "`librdkafka-three` has librdkafka's own tests that the suite for one node leaves out. A test passes",
+    "when it does in two of three runs; whatever passes on Apache Kafka is to pass here.",
 )
 
 

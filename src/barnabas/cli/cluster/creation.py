@@ -19,6 +19,7 @@ from barnabas.cli.cluster.layout import (
 )
 from barnabas.cli.storage.format import format_all, make_plan
 from barnabas.config.node.node import read_node
+from barnabas.config.values.properties import dumps
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.random import SystemRandom, random_uuid
@@ -59,8 +60,8 @@ def create(
     port: int | None,
     overrides: Mapping[str, str] = NO_OVERRIDES,
 ) -> Layout:
-    """Chooses ids and ports, and writes the file of the cluster; nothing is formatted yet.  Raises ConfigError
-    for options that no node could have."""
+    """Chooses ids and ports, and writes the file of the cluster; nothing is formatted yet.  Raises
+    ConfigError for options that no node could have."""
     random = SystemRandom()
     nodes = planned_nodes(brokers, controllers)
     ports = choose_ports(sum(len(node.roles) for node in nodes), port)
@@ -78,8 +79,7 @@ def format_nodes(disk: Disk, layout: Layout) -> Layout:
     for node in layout.nodes:
         disk.make_folder(layout.node_folder(node))
         given = properties(layout, node)
-        content = "".join(f"{name}={value}\n" for name, value in given.items())
-        disk.write_atomically(layout.properties_file(node), content.encode())
+        disk.write_atomically(layout.properties_file(node), dumps(given))
         _format(disk, layout, node, given)
     layout = replace(layout, is_formatted=True)
     layout.write(disk)
