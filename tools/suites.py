@@ -146,13 +146,10 @@ def main() -> int:
     if unknown:
         print(f"no such suite: {', '.join(unknown)}. Suites: {', '.join(known)}", file=sys.stderr)
         return 2
-    records = load(KEPT)
-    record = records[nodes]
-    decide(
-        record.apache if options.apache else record.barnabas, record, wanted, nodes, ours=not options.apache
-    )
-    save(KEPT, records)
-    PAGE.write_text(page(records), "utf-8")
+    record = load(KEPT)[nodes]
+    side = record.apache if options.apache else record.barnabas
+    decide(side, record, wanted, nodes, ours=not options.apache)
+    _keep(side, wanted, nodes, ours=not options.apache)
     return _report(record, wanted)
 
 
@@ -162,6 +159,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--apache", action="store_true", help="against Apache Kafka")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="suites to run (default: all)")
     return parser
+
+
+def _keep(side: Side, suites: Sequence[str], nodes: int, *, ours: bool) -> None:
+    """Saves what was run; others may have saved other suites meanwhile."""
+    records = load(KEPT)
+    kept = records[nodes].barnabas if ours else records[nodes].apache
+    for suite in suites:
+        kept.runs[suite], kept.versions[suite] = side.runs[suite], side.versions[suite]
+    save(KEPT, records)
+    PAGE.write_text(page(records), "utf-8")
 
 
 def _report(record: Record, suites: Sequence[str]) -> int:

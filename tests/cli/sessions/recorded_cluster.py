@@ -6,6 +6,7 @@ are `&` lines too:
     & place TOPIC 1:2,2:3 [OPTION=VALUE...]   the topic is created (again), at these brokers
     & move TOPIC 1:2,2:3                      its replicas move there, with their records
     & truncate TOPIC PARTITION OFFSET         records before the offset are deleted
+    & in-sync                                 until all replicas are in sync
     & unthrottle                              the limits of moving replicas are lifted
     & forget PREFIX...                        groups whose ids begin so are deleted
     & kill NODE, & start NODE                 as kill -9 does; and back again
@@ -143,6 +144,7 @@ class ClusterActors(Actors):
             "place": self._place,
             "move": self._move,
             "truncate": self._truncate,
+            "in-sync": self._wait_for_replicas,
             "unthrottle": self._unthrottle,
             "forget": self._forget,
             "kill": cluster.kill,
@@ -185,6 +187,15 @@ class ClusterActors(Actors):
             return found == wanted and all(one.leader is not None for one in described.partitions)
 
         wait_until(is_there, f"{topic} is at {wanted}")
+
+    def _wait_for_replicas(self) -> None:
+        def is_in_sync() -> bool:
+            topics = admin.describe_topics(admin.list_topics(include_internal=True))
+            partitions = [one for topic in topics.values() for one in topic.partitions]
+            return all(sorted(one.isr) == sorted(one.replicas) for one in partitions)
+
+        with Admin(self._admin_config) as admin:
+            wait_until(is_in_sync, "all replicas are in sync")
 
     def _truncate(self, topic: str, partition: str, offset: str) -> None:
         with Admin(self._admin_config) as admin:
