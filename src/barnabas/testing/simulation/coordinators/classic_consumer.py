@@ -71,6 +71,7 @@ class ClassicConsumer(Client):
         )
         caller = Caller(self.name, "/127.0.0.1", JOIN_VERSION)
         self.call(
+            request,
             lambda machine, context: machine.classic.join(request, caller, context),
             partial(self._joined, self._attempt),
             timeout_ns=JOIN_TIMEOUT_NS,
@@ -111,6 +112,7 @@ class ClassicConsumer(Client):
                 self.scene.book.check_assigned(self.group_id, generation, member_id, who, owned)
 
         self.call(
+            request,
             lambda machine, context: machine.classic.sync(request, context),
             partial(self._synced, self._attempt),
             check,
@@ -165,6 +167,7 @@ class ClassicConsumer(Client):
             group_instance_id=self.instance_id,
         )
         self.call(
+            request,
             lambda machine, context: machine.classic.heartbeat(request, context),
             partial(self._beaten, attempt),
         )
@@ -209,7 +212,7 @@ class ClassicConsumer(Client):
             member_id=self.member_id, group_instance_id=self.instance_id, reason="the test wants it so"
         )
         request = LeaveGroupRequest(group_id=self.group_id, members=[member])
-        self.call(lambda machine, context: machine.classic.leave(request, context), lambda _: None)
+        self.call(request, lambda machine, context: machine.classic.leave(request, context), lambda _: None)
         self.is_alive = False
 
 
