@@ -128,7 +128,7 @@ class ClassicConsumer(Client):
             for topic in subscription.topics:
                 subscribers.setdefault(topic, []).append(member.member_id)
         for topic, member_ids in subscribers.items():
-            for partition in self.scene.partitions(topic):
+            for partition in self.scene.partitions_of(topic):
                 member_id = member_ids[partition % len(member_ids)]
                 dealt[member_id].setdefault(topic, []).append(partition)
         return [
@@ -188,7 +188,7 @@ class ClassicConsumer(Client):
         return self._seen != self._look()
 
     def _look(self) -> list[int]:
-        return [len(self.scene.partitions(topic)) for topic in self.topics]
+        return [len(self.scene.partitions_of(topic)) for topic in self.topics]
 
     def work(self) -> None:
         """Commit offsets of the partitions that it believes to own."""

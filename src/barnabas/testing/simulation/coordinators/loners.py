@@ -29,7 +29,7 @@ class Loner(Client):
 
     def work(self) -> None:
         random = self.scene.random
-        known = [(topic, index) for topic in self.topics for index in self.scene.partitions(topic)]
+        known = [(topic, index) for topic in self.topics for index in self.scene.partitions_of(topic)]
         chosen = [partition for partition in known if random.integer(0, 1)]
         if chosen and random.integer(0, 5):
             self.commit(chosen, "", -1)
@@ -61,7 +61,7 @@ class TransactionalCommitter(Client):
 
     def work(self) -> None:
         random = self.scene.random
-        known = [(topic, index) for topic in self.topics for index in self.scene.partitions(topic)]
+        known = [(topic, index) for topic in self.topics for index in self.scene.partitions_of(topic)]
         chosen = [partition for partition in known if random.integer(0, 1)]
         if not chosen:
             return

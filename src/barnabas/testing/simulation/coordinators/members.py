@@ -40,8 +40,10 @@ COMMIT_VERSION = 9
 class Scene(Protocol):
     """What the clients of a world share: time, metadata, the model, and the way to their coordinator."""
 
-    book: Book
     random: SeededRandom
+
+    @property
+    def book(self) -> Book: ...
 
     @property
     def world(self) -> World: ...
@@ -50,7 +52,7 @@ class Scene(Protocol):
         """Every commit has a unique offset, by which it is identified."""
         ...
 
-    def partitions(self, topic: str) -> list[int]: ...
+    def partitions_of(self, topic: str) -> list[int]: ...
 
     def topic_of(self, topic_id: Uuid) -> str | None: ...
 
@@ -58,7 +60,7 @@ class Scene(Protocol):
 
     def call(
         self,
-        group_id: str,
+        client: Client,
         request: Message,
         decide: Callable[[GroupMachine, Context], Decision[R]],
         then: Callable[[R | KafkaError | None], None],
@@ -67,7 +69,7 @@ class Scene(Protocol):
         *,
         in_order: bool,
     ) -> None:
-        """Ask the coordinator of a group: by the request on the wire, or by what its machine decides."""
+        """Ask the coordinator of its group: by the request on the wire, or by what its machine decides."""
         ...
 
 
@@ -89,7 +91,7 @@ class ShardScene:
         self._next_offset += 1
         return self._next_offset
 
-    def partitions(self, topic: str) -> list[int]:
+    def partitions_of(self, topic: str) -> list[int]:
         known = self.cluster.image.topic_named(topic)
         return [] if known is None else sorted(known.partitions)
 
@@ -102,7 +104,7 @@ class ShardScene:
 
     def call(
         self,
-        group_id: str,
+        client: Client,
         request: Message,
         decide: Callable[[GroupMachine, Context], Decision[R]],
         then: Callable[[R | KafkaError | None], None],
@@ -173,7 +175,7 @@ class Client:
         """Send a request to the coordinator; `check` gets the response as it is sent, and the model's
         position when the request was made."""
         self.scene.call(
-            self.group_id,
+            self,
             request,
             decide,
             lambda value: self._act(partial(then, value)),
@@ -223,7 +225,7 @@ class Client:
         requested = None
         if topics is not None:
             requested = [
-                OffsetFetchRequest.Topics(name=topic, partition_indexes=self.scene.partitions(topic))
+                OffsetFetchRequest.Topics(name=topic, partition_indexes=self.scene.partitions_of(topic))
                 for topic in topics
             ]
         request = OffsetFetchRequest.Group(group_id=self.group_id, topics=requested)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from barnabas.base.ids import Uuid
 from barnabas.broker.replicas.hosted_partition import Hosted
@@ -22,7 +22,7 @@ from barnabas.storage.log.log import Log
 from barnabas.testing.simulation.metadata_cluster.reference import ReferenceLog
 from barnabas.testing.simulation.metadata_cluster.server import ClusterServer
 from barnabas.testing.simulation.replicated_cluster.copies import Copy
-from barnabas.testing.simulation.replicated_cluster.history import PartitionHistory
+from barnabas.testing.simulation.replicated_cluster.history import Batch, PartitionHistory
 
 PartitionId = tuple[Uuid, int]
 
@@ -34,6 +34,8 @@ class ReplicationChecker:
         self.histories: dict[PartitionId, PartitionHistory] = {}
         self._world = world
         self._reference = reference
+        # Called with the committed batches of some topics.
+        self.on_commit: dict[str, Callable[[Batch], None]] = {}
         # False if unclean elections may lose what was committed.
         self._is_clean = is_clean
         self._servers: dict[int, ClusterServer] = {}
@@ -48,6 +50,7 @@ class ReplicationChecker:
         found = self.histories.get((topic_id, index))
         if found is None:
             found = self.histories[topic_id, index] = PartitionHistory(name, topic_id, index)
+            found.on_commit = self.on_commit.get(name)
         return found
 
     def copy(self, server_id: int, topic_id: Uuid, index: int) -> Copy | None:

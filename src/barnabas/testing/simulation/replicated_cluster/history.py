@@ -7,7 +7,7 @@ bytes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 
 from barnabas.base.ids import Uuid
@@ -94,6 +94,8 @@ class PartitionHistory:
         # Batches without a marker, by producer.
         self._open: dict[int, list[Batch]] = {}
         self._is_internal = name.startswith("__")
+        # Called with every committed batch.
+        self.on_commit: Callable[[Batch], None] | None = None
 
     def batches_in(self, data: bytes | bytearray | memoryview, start: int) -> list[Batch]:
         """The complete batches in these bytes from a position on, each known by offset and epoch."""
@@ -152,6 +154,8 @@ class PartitionHistory:
         self._index[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
         self.end_offset = batch.next_offset
+        if self.on_commit is not None:
+            self.on_commit(batch)
         if batch.is_control:
             self._complete(batch)
             return

@@ -264,7 +264,7 @@ class GroupsLife:
             return False
         owned = [partition for member in members for partition in self._owned(member)]
         topics = {topic for member in members for topic in member.topics}
-        expected = [(topic, index) for topic in topics for index in self.scene.partitions(topic)]
+        expected = [(topic, index) for topic in topics for index in self.scene.partitions_of(topic)]
         return sorted(owned) == sorted(expected)
 
     def _owned(self, member: Member) -> list[tuple[str, int]]:

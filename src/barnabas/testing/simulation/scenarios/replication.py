@@ -89,6 +89,12 @@ def replication_transactions(world: World) -> None:
     _play(world, Shape.draw(world.random, transactional=True))
 
 
+@scenario("replication-groups")
+def replication_groups(world: World) -> None:
+    """Groups keep their generations, owners and offsets while their coordinator moves between brokers."""
+    _play(world, Shape.draw(world.random, grouped=True))
+
+
 def _play(world: World, shape: Shape) -> None:
     with ExitStack() as stack:
         cluster = ReplicatedCluster(world, shape)
