@@ -40,6 +40,7 @@ from barnabas.testing.simulation.replicated_cluster.transactions import (
 )
 
 FIRST_CLIENT_ID = 100
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 QUIET_NS = 25_000 * NS_PER_MS
 # Each partition takes as many batches of each producer after the faults have ended.
 BATCHES_AT_THE_END = 2
@@ -93,12 +94,20 @@ class Shape:
     durability: Durability
     # With the ELR from 4.1 on.
     release: str
-    is_clean: bool = True
     transactional: bool = False
     grouped: bool = False
+    # Some topics have unclean.leader.election.enable=true.
+    unclean: bool = False
 
     @classmethod
-    def draw(cls, random: SeededRandom, *, transactional: bool = False, grouped: bool = False) -> Shape:
+    def draw(
+        cls,
+        random: SeededRandom,
+        *,
+        transactional: bool = False,
+        grouped: bool = False,
+        unclean: bool = False,
+    ) -> Shape:
         controllers = (1, 3)[random.integer(0, 1)]
         combined = controllers == 3 and random.integer(0, 1) == 1
         durability = list(Durability)[random.integer(0, 2)]
@@ -111,6 +120,7 @@ class Shape:
             release="4.1" if has_elr else "4.0",
             transactional=transactional,
             grouped=grouped,
+            unclean=unclean,
         )
 
 
@@ -121,7 +131,7 @@ class ReplicatedCluster:
         self.world = world
         self.shape = shape
         self.reference = ReferenceLog()
-        self.checker = ReplicationChecker(world, self.reference, is_clean=shape.is_clean)
+        self.checker = ReplicationChecker(world, self.reference)
         self.violation: InvariantError | None = None
         self._random = world.random_for("cluster")
         self._controllers: dict[int, int] = {}
@@ -157,6 +167,8 @@ class ReplicatedCluster:
         self._brokers = {server.id: server for server in self.servers if server.is_broker}
         self.checker.watch(self._brokers)
         self.plans = self._draw_topics()
+        unclean = {plan.name for plan in self.plans if UNCLEAN_ELECTION in plan.configs}
+        self.checker.may_be_unclean = unclean.__contains__
         self.operator = Operator(self, FIRST_CLIENT_ID, self.plans)
         self.producers = [Producer(self, FIRST_CLIENT_ID + 1), Producer(self, FIRST_CLIENT_ID + 2)]
         self.careless = CarelessProducer(self, FIRST_CLIENT_ID + 3)
@@ -202,6 +214,8 @@ class ReplicatedCluster:
                 "message.timestamp.after.max.ms": str(2**63 - 1),
                 "internal.segment.bytes": str(self._random.integer(400, 1_500)),
             }
+            if self.shape.unclean and self._random.integer(0, 3):
+                configs[UNCLEAN_ELECTION] = "true"
             plans.append(TopicPlan(f"t{number}", self._random.integer(1, 2), replication_factor, configs))
         return plans
 
