@@ -90,7 +90,7 @@ class GroupBook(Book):
         """Called with every committed batch of the topic's partition, in order."""
         (view,) = batches(batch.content)
         stamp = ProducerStamp(view.producer_id, view.producer_epoch) if view.is_transactional else None
-        end, marker, rows = batch_marker(view), None, []
+        end, marker, rows = batch_marker(view) if view.is_control else None, None, []
         if end is not None:
             marker = Marker(view.producer_id, view.producer_epoch, end.coordinator_epoch, end.commit)
         else:
