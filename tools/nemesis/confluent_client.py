@@ -14,10 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from barnabas.testing.histories.events import Isolation, Partition
 from tools.nemesis.clients import (
     CALL_S,
-    HEARTBEAT_MS,
+    CLASSIC,
     NO_DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
-    SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     AbortableError,
     ConsumerClient,
@@ -28,6 +27,7 @@ from tools.nemesis.clients import (
     Record,
     RefusedError,
     RetriableError,
+    membership,
 )
 
 MAX_POLLED = 500
@@ -190,17 +190,16 @@ def _record(message: Any) -> Record:
 
 
 class ConfluentConsumer:
-    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None) -> None:
+    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None, protocol: str) -> None:
         self._consumer = Consumer(
             _config(bootstrap)
+            | membership(protocol)
             | {
                 "group.id": group or "without-a-group",
                 "isolation.level": isolation.value,
                 "enable.auto.commit": False,
                 # A consumer without a group never asks: it would hide that records are lost.
                 "auto.offset.reset": "error" if group is None else "earliest",
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
                 "fetch.wait.max.ms": 200,
             }
         )
@@ -254,13 +253,14 @@ class ConfluentConsumer:
 class Confluent:
     name = "confluent-kafka"
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: str = CLASSIC) -> None:
         self.epoch_bumps: list[str] = []
         # The calls that did not return.
         self.hangs: list[str] = []
+        self._protocol = protocol
 
     def producer(self, bootstrap: str, transactional_id: str | None = None) -> ProducerClient:
         return ConfluentProducer(bootstrap, transactional_id, self.epoch_bumps, self.hangs)
 
     def consumer(self, bootstrap: str, isolation: Isolation, group: str | None = None) -> ConsumerClient:
-        return ConfluentConsumer(bootstrap, isolation, group)
+        return ConfluentConsumer(bootstrap, isolation, group, self._protocol)

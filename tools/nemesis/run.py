@@ -292,7 +292,7 @@ def run(outcome: Outcome, system: System, folder: Path, say: Say, *, keep: bool,
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with Hosts(folder, outcome.nodes) as hosts:
-        cluster = Cluster(system, hosts, folder)
+        cluster = Cluster(dict.fromkeys(hosts.hosts, system), hosts, folder)
         play = Run(outcome, cluster, folder, say, planted=planted)
         try:
             play.play()
