@@ -148,9 +148,7 @@ class Lifecycle:
 
     def published(self) -> None:
         """Called when metadata has been published, and everything else has taken it."""
-        broker = self._channel.image.brokers.get(self._broker_id)
-        is_shown = broker is not None and broker.epoch == self.broker_epoch and not broker.fenced
-        if self.state is State.RUNNING and is_shown and not self.unfenced.done:
+        if self.state is State.RUNNING and not self.unfenced.done and self._is_shown_unfenced():
             self.unfenced.set(None)
 
     def shut_down(self) -> Promise[None]:
@@ -289,7 +287,8 @@ class Lifecycle:
                 if not response.is_fenced:
                     self.state = State.RUNNING
                     logger.info("broker %d is unfenced", self._broker_id)
-                    self.published()
+                    if self._is_shown_unfenced():
+                        self.unfenced.set(None)
                 self._schedule(heartbeat_ms)
             case State.RUNNING:
                 self._schedule(heartbeat_ms)
@@ -301,6 +300,11 @@ class Lifecycle:
                     logger.info("broker %d waits to stop: %s", self._broker_id, self._waits_for())
                 self._schedule(heartbeat_ms if self._shutdown_requested else FIRST_SHUTDOWN_HEARTBEAT_MS)
                 self._shutdown_requested = True
+
+    def _is_shown_unfenced(self) -> bool:
+        """Whether its own metadata shows it unfenced: this process, not an earlier one."""
+        broker = self._channel.image.brokers.get(self._broker_id)
+        return broker is not None and broker.epoch == self.broker_epoch and not broker.fenced
 
     def _waits_for(self) -> str:
         """What keeps a controlled shutdown from completing, as far as this broker knows."""
