@@ -8,8 +8,6 @@ from typing import Any
 from barnabas.broker.coordinators.shard_loader import ShardLoader
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.replicas.hosted_partition import Hosted
-from barnabas.broker.replicas.partition_lookup import PartitionTable
-from barnabas.controller.replication import alter_partition
 from barnabas.controller.replication.partition_change import PartitionChange
 from barnabas.coordinator.shard import Shard
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
@@ -51,7 +49,7 @@ def high_watermark_before_truncation() -> Iterator[None]:
         yield
 
 
-@_planted("a follower below the leader's epoch joins the ISR")
+@_planted("a follower below the leader's epoch joins the ISR", 1)
 def joins_below_epoch_start() -> Iterator[None]:
     """It has all that this leader knows to be committed, and not all that is (7128)."""
     healthy = Partition._maybe_propose_joining
@@ -67,7 +65,7 @@ def joins_below_epoch_start() -> Iterator[None]:
         yield
 
 
-@_planted("a follower that is out of range begins at the leader's end")
+@_planted("a follower that is out of range begins at the leader's end", 1)
 def out_of_range_at_end() -> Iterator[None]:
     """It skips the records between the leader's log start and its end (7414, 9491)."""
     healthy = Fetcher._take_offset
@@ -84,23 +82,6 @@ def out_of_range_at_end() -> Iterator[None]:
         return healthy(self, state, log, result, now_ns)
 
     with patched(Fetcher, "_take_offset", found):
-        yield
-
-
-@_planted("a fetch of a broker's earlier life counts")
-def earlier_life_counts() -> Iterator[None]:
-    """A replica joins the ISR by what it had before it lost it; broker epochs are not compared (15221)."""
-    healthy = alter_partition._is_eligible
-
-    def member_eligible(state: object, member: object) -> bool:
-        member.broker_epoch = alter_partition.ANY_EPOCH  # type: ignore[attr-defined]
-        return healthy(state, member)  # type: ignore[arg-type]
-
-    with (
-        patched(PartitionTable, "check_broker_epoch", lambda self, broker_id, epoch: None),
-        patched(PartitionTable, "is_eligible", lambda self, broker_id, epoch: self.is_alive(broker_id)),
-        patched(alter_partition, "_is_eligible", member_eligible),
-    ):
         yield
 
 
