@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from barnabas.broker.coordinators.shard_loader import ShardLoader
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.controller.replication.partition_change import PartitionChange
@@ -17,7 +16,6 @@ from barnabas.replica.fetching.outcomes import Fetched, Outcome
 from barnabas.replica.follower_state import Follower
 from barnabas.replica.partition import Partition
 from barnabas.runtime.planted import patched
-from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.log.log import Log
 from barnabas.testing.simulation.registry import planted
 
@@ -97,13 +95,6 @@ def fenced_last_known_leader() -> Iterator[None]:
         yield
 
 
-@_planted("checkpoints remember a stray log", 500_038)
-def checkpoints_remember() -> Iterator[None]:
-    """A topic made again while its broker was down begins where the old one did (16157)."""
-    with patched(LogDir, "forget_others", lambda self, present: None):
-        yield
-
-
 @_planted("a commit is acknowledged before it is replicated", scenario="replication-groups")
 def commit_acknowledged_at_once() -> Iterator[None]:
     """An offset that was reported as committed is gone when the coordinator fails."""
@@ -116,23 +107,7 @@ def commit_acknowledged_at_once() -> Iterator[None]:
         yield
 
 
-@_planted("a coordinator loads up to its high watermark", scenario="replication-groups")
-def loads_to_high_watermark() -> Iterator[None]:
-    """A new leader does not know yet what is committed, and misses the last commits."""
-    healthy = ShardLoader.__init__
-
-    def init(self: ShardLoader, log: Log, *arguments: object) -> None:
-        healthy(self, log, *arguments)  # type: ignore[arg-type]
-        self.planted_end = log.high_watermark  # type: ignore[attr-defined]
-
-    with (
-        patched(ShardLoader, "__init__", init),
-        patched(ShardLoader, "is_done", property(lambda self: self.next_offset >= self.planted_end)),
-    ):
-        yield
-
-
-@_planted("a deposed coordinator goes on", scenario="replication-groups")
+@_planted("a deposed coordinator goes on", 3, scenario="replication-groups")
 def deposed_goes_on() -> Iterator[None]:
     """A broker that has lost the partition keeps its groups, and takes up from there when it leads again."""
     healthy = Shards._partition_changed
