@@ -31,6 +31,7 @@ from tools.nemesis.clients import (
 MAX_POLLED = 500
 # How many messages about epoch bumps are kept.
 MAX_BUMPS = 1000
+MAX_IN_FLIGHT = 5
 
 
 def _config(bootstrap: str) -> dict[str, Any]:
@@ -59,13 +60,16 @@ class _EpochBumps(logging.Logger):
 
 
 class ConfluentProducer:
-    def __init__(self, bootstrap: str, transactional_id: str | None, bumps: list[str]) -> None:
+    def __init__(
+        self, bootstrap: str, transactional_id: str | None, max_in_flight: int, bumps: list[str]
+    ) -> None:
         config = _config(bootstrap) | {
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,
             "message.timeout.ms": NO_DELIVERY_TIMEOUT_MS,
             "request.timeout.ms": REQUEST_TIMEOUT_MS,
+            "max.in.flight.requests.per.connection": max_in_flight,
         }
         if transactional_id is None:
             # Debug messages of its idempotence are few, and the only ones that say why it bumps its epoch.
@@ -214,12 +218,13 @@ class ConfluentConsumer:
 class Confluent:
     name = "confluent-kafka"
 
-    def __init__(self, protocol: str = CLASSIC) -> None:
+    def __init__(self, protocol: str = CLASSIC, max_in_flight: int = MAX_IN_FLIGHT) -> None:
         self.epoch_bumps: list[str] = []
         self._protocol = protocol
+        self._max_in_flight = max_in_flight
 
     def producer(self, bootstrap: str, transactional_id: str | None = None) -> ProducerClient:
-        return ConfluentProducer(bootstrap, transactional_id, self.epoch_bumps)
+        return ConfluentProducer(bootstrap, transactional_id, self._max_in_flight, self.epoch_bumps)
 
     def consumer(self, bootstrap: str, isolation: Isolation, group: str | None = None) -> ConsumerClient:
         return ConfluentConsumer(bootstrap, isolation, group, self._protocol)
