@@ -35,8 +35,8 @@ _ABOUT = (
     "On three nodes a few tests ask one broker for what another one was just told, and fail now and then on",
     "both sides: kafkajs `configs` and `txn sendOffsets`, confluent-python `scram`, kafka-python",
     "`test_alter_replica_log_dirs` and `test_delete_records`. franz-go's `Test848RegexBrokerResolves` counts",
-    "records of `__consumer_offsets` for those of its own topics if they come first: alone, 8 of 20 runs fail",
-    "on Apache Kafka, and 9 of 22 here.",
+    "records of `__consumer_offsets` for those of its own topics if they come first: alone, 8 of 20 runs",
+    "fail on Apache Kafka, and 9 of 22 here.",
 )
 
 
