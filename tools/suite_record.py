@@ -30,7 +30,14 @@ _ABOUT = (
     "settings: an authorizer, topics made on demand, four partitions each. On three nodes (each a broker and",
     "a controller, new for each suite) topics have three replicas, and `min.insync.replicas` is 2.",
     "`librdkafka-three` has librdkafka's own tests that the suite for one node leaves out. A test passes",
-    "when it does in two of three runs; whatever passes on Apache Kafka is to pass here.",
+    "when it does in two of three runs, or in the only one that [the record](compatibility.json) has;",
+    "whatever passes on Apache Kafka is to pass here.",
+    "",
+    "On three nodes a few tests ask one broker for what another one was just told, and fail now and then on",
+    "both sides: kafkajs `configs` and `txn sendOffsets`, confluent-python `scram`, kafka-python",
+    "`test_alter_replica_log_dirs` and `test_delete_records`. franz-go's `Test848RegexBrokerResolves` counts",
+    "records of `__consumer_offsets` for those of its own topics if they come first: alone, 8 of 20 runs",
+    "fail on Apache Kafka, and 9 of 22 here.",
 )
 
 

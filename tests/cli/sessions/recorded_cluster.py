@@ -29,9 +29,11 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.ids import Uuid
 from barnabas.cli.main import main
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
 from tests.cli.sessions.actors import Actors
@@ -164,11 +166,12 @@ class ClusterActors(Actors):
         wanted = _assignment(replicas)
         options = dict(option.split("=", 1) for option in configs)
         with Admin(self._admin_config) as admin:
-            if topic in admin.list_topics(include_internal=True):
-                admin.delete_topics([topic]).raise_first()
-                wait_until(lambda: topic not in admin.list_topics(include_internal=True), f"{topic} is gone")
-            admin.create_topics([NewTopic(topic, assignments=wanted, configs=options)]).raise_first()
-            self._wait_for(admin, topic, wanted)
+            # Only the controller knows for sure whether the topic exists.
+            deleted = admin.delete_topics([topic]).errors.get(topic)
+            if deleted is not None and not isinstance(deleted, UnknownTopicOrPartitionError):
+                raise deleted
+            created = admin.create_topics([NewTopic(topic, assignments=wanted, configs=options)])[topic]
+            self._wait_for(admin, topic, wanted, created.id)
 
     def _move(self, topic: str, replicas: str) -> None:
         wanted = _assignment(replicas)
@@ -177,11 +180,15 @@ class ClusterActors(Actors):
             admin.alter_partition_reassignments(targets).raise_first()
             self._wait_for(admin, topic, wanted)
 
-    def _wait_for(self, admin: Admin, topic: str, wanted: dict[int, list[int]]) -> None:
+    def _wait_for(
+        self, admin: Admin, topic: str, wanted: dict[int, list[int]], topic_id: Uuid | None = None
+    ) -> None:
         def is_there() -> bool:
             try:
                 described = admin.describe_topics([topic])[topic]
             except KafkaError:
+                return False
+            if topic_id not in (None, described.id):
                 return False
             found = {one.partition: list(one.replicas) for one in described.partitions}
             return found == wanted and all(one.leader is not None for one in described.partitions)
