@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadGroupScheduling
 
 from barnabas.batch.engine import engine_state
 
@@ -39,11 +39,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class OneProcessForSpark(LoadScopeScheduling):
-    """Every test goes to whichever process is free, but all of Spark's to the same one: a JVM costs seconds."""
+class OneProcessForSpark(LoadGroupScheduling):
+    """Every test goes to whichever process is free, but a group (`xdist_group`: tests that share a cluster)
+    and all of Spark's to the same one: a cluster or a JVM costs seconds."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneProcessForSpark:
