@@ -214,6 +214,37 @@ def test_a_drain_that_is_interrupted_goes_on_later_or_is_cancelled(cluster: Loca
 
 
 @pytest.mark.slow
+def test_nodes_of_other_hosts_are_restarted_by_a_command(cluster: LocalCluster) -> None:
+    """The active controller is the last; when the command fails, the whole command that goes on is named."""
+    # M-D9
+    tool(cluster, "topics", "--create", "--topic", "three", "--replica-assignment", "2:1:3,1:3:2")
+    before, epoch = pids(cluster), _active(cluster)
+    ours = f"{sys.executable} -m barnabas cluster"
+    command = f"{ours} stop {{id}} && {ours} start {{id}}"
+    code, out, err = result(typed(cluster, "restart", "--rolling", "--command", command))
+    assert (code, err) == (0, ""), out
+    order = re.findall(r"^node (\d): restarted", out, re.M)
+    # A busy machine may elect another one meanwhile.
+    assert sorted(order) == ["1", "2", "3"]
+    assert order[-1] == epoch[0] or _active(cluster)[1] != str(int(epoch[1]) + 1)
+    assert not set(pids(cluster).items()) & set(before.items())
+    flags = ("-b", cluster.servers, "--command", "exit 7")
+    code, _, err = result(typed(cluster, "restart", "2", *flags))
+    assert code == Exit.FAILED
+    again = f"barnabas restart 2 -b {cluster.servers} --command 'exit 7' goes on"
+    assert f"the command ended with 7; barnabas restart: no other node has been touched; {again}" in err
+
+
+def _active(cluster: LocalCluster) -> tuple[str, str]:
+    """The active controller and its epoch."""
+    status = tool(cluster, "metadata-quorum", "describe", "--status")
+    leader, epoch = (re.search(rf"{name}: +(\d+)", status) for name in ("LeaderId", "LeaderEpoch"))
+    assert leader is not None
+    assert epoch is not None
+    return leader[1], epoch[1]
+
+
+@pytest.mark.slow
 def test_all_nodes_are_restarted_under_load(tmp_path: Path) -> None:
     """M-D8, M-D9: every record is acknowledged by acks=all, none is lost, none comes twice at another offset."""
     with running(tmp_path) as cluster:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.docs.pages import Command, Written, steps
 from tools.nemesis.hosts import Host, Hosts
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 READ_AGAIN_S = 0.5
 PROJECT = Path(__file__).resolve().parents[3]
 COUNT = 4
