@@ -79,12 +79,13 @@ class Group:
         return process.communicate(timeout=PATIENCE_S)[0].splitlines()
 
     def split(self) -> dict[str, list[str]]:
-        """The partitions of each member, as kafka-consumer-groups.sh prints them."""
-        printed = self._workers.up.type(
+        """The partitions of each member, as kafka-consumer-groups.sh prints them; none before one has joined."""
+        done = self._workers.up.try_out(
             f"bin/kafka-consumer-groups.sh --bootstrap-server {SERVERS} --describe --group {self.name} "
             "--members --verbose"
         )
-        rows = [line.split() for line in printed.splitlines() if line.startswith(self.name)]
+        assert done.returncode == 0 or f"Group {self.name} not found" in done.stderr, done.stderr
+        rows = [line.split() for line in done.stdout.splitlines() if line.startswith(self.name)]
         return {row[3]: _partitions(row[6]) if row[4] != "0" else [] for row in rows}
 
     def becomes(self, expected: Mapping[str, list[str]]) -> None:

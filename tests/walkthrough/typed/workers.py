@@ -54,7 +54,12 @@ class Worker:
 
     def type(self, line: str, *, given: str = "") -> str:
         """Types a line that must succeed; returns what it prints."""
-        done = subprocess.run(
+        done = self.try_out(line, given=given)
+        assert done.returncode == 0, f"{self.name}$ {line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def try_out(self, line: str, *, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [*self._prefix, "/bin/sh", "-c", self._workers.here(line)],
             cwd=self.folder,
             env=self._environment,
@@ -64,8 +69,6 @@ class Worker:
             timeout=PATIENCE_S,
             check=False,
         )
-        assert done.returncode == 0, f"{self.name}$ {line}\n{done.stdout}{done.stderr}"
-        return done.stdout
 
     def begin(self, line: str) -> subprocess.Popen[str]:
         """Types a line that goes on until it is stopped."""
