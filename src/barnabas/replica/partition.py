@@ -17,7 +17,7 @@ partition with one replica follows the same rules, without followers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -99,6 +99,7 @@ class Partition(Generic[LogT]):
         "is_leader",
         "is_under_min_isr",
         "isr",
+        "isr_order",
         "leader",
         "leader_epoch",
         "leader_epoch_start",
@@ -125,6 +126,8 @@ class Partition(Generic[LogT]):
         self.leader_epoch_start: int | None = None
         self.partition_epoch = NO_EPOCH
         self.replicas: tuple[int, ...] = ()
+        # As it was agreed on: a replica that joins is the last (`Isr: 2,1,0`).
+        self.isr_order: tuple[int, ...] = ()
         self.isr: frozenset[int] = frozenset()
         self.maximal_isr: frozenset[int] = frozenset()
         self.min_isr = 1
@@ -148,7 +151,7 @@ class Partition(Generic[LogT]):
         self.log = log
         was_leader = self.is_leader
         if not self._is_known(state):
-            self._take_isr(frozenset(state.isr))
+            self._take_isr(state.isr)
         self._take_replicas(state.replicas)
         if state.leader_epoch > self.leader_epoch:
             self._begin_epoch(state, log, now_ns, new_leader=not was_leader)
@@ -200,7 +203,7 @@ class Partition(Generic[LogT]):
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
         self.followers = {}
-        self._take_isr(frozenset())
+        self._take_isr(())
         self._update_under_min_isr()
         return is_new_epoch
 
@@ -212,7 +215,7 @@ class Partition(Generic[LogT]):
         self.leader = NO_LEADER
         self.leader_epoch_start = None
         self.followers = {}
-        self._take_isr(frozenset())
+        self._take_isr(())
         self._update_under_min_isr()
 
     def set_min_isr(self, min_insync_replicas: int) -> None:
@@ -227,8 +230,9 @@ class Partition(Generic[LogT]):
     def _update_under_min_isr(self) -> None:
         self.is_under_min_isr = self.is_leader and len(self.isr) < self.effective_min_isr
 
-    def _take_isr(self, isr: frozenset[int]) -> None:
-        self.isr = self.maximal_isr = isr
+    def _take_isr(self, isr: Sequence[int]) -> None:
+        self.isr_order = tuple(isr)
+        self.isr = self.maximal_isr = frozenset(isr)
         self.proposal = None
 
     # Records come in
@@ -357,10 +361,10 @@ class Partition(Generic[LogT]):
         if start is None or follower.end_offset < max(start, self.log.high_watermark):
             return
         if self._may_join(follower):
-            joined = self.isr | {follower.broker_id}
+            joined = (*self.isr_order, follower.broker_id)
             self._propose(joined)
             # Already counted: if the controller rejects it, we were only too cautious.
-            self.maximal_isr = joined
+            self.maximal_isr = frozenset(joined)
 
     def propose_leaving(self, now_ns: int) -> bool:
         """Each half of replica.lag.time.max.ms: propose to remove lagging replicas from the ISR; returns
@@ -370,22 +374,22 @@ class Partition(Generic[LogT]):
             return False
         lagging = [
             broker_id
-            for broker_id in self.isr
+            for broker_id in self.isr_order
             if broker_id != self.rules.broker_id and not self._is_in_time(broker_id, log.end_offset, now_ns)
         ]
         if not lagging:
             return False
         logger.info("%r: %s leave the ISR %s", self, lagging, sorted(self.isr))
         # Still counted until the controller agrees: otherwise we would commit records on our own decision.
-        self._propose(self.isr.difference(lagging))
+        self._propose([broker_id for broker_id in self.isr_order if broker_id not in lagging])
         return True
 
     def _is_in_time(self, broker_id: int, end_offset: int, now_ns: int) -> bool:
         follower = self.followers.get(broker_id)
         return follower is not None and follower.is_caught_up(end_offset, now_ns, self.rules.lag_max_ns)
 
-    def _propose(self, isr: frozenset[int]) -> None:
-        pairs = tuple((broker_id, self._epoch_of(broker_id)) for broker_id in sorted(isr))
+    def _propose(self, isr: Sequence[int]) -> None:
+        pairs = tuple((broker_id, self._epoch_of(broker_id)) for broker_id in isr)
         self.proposal = Proposal(pairs, self.leader_epoch, self.partition_epoch)
 
     def _epoch_of(self, broker_id: int) -> int:
@@ -407,7 +411,7 @@ class Partition(Generic[LogT]):
         return True
 
     def agreed(
-        self, proposal: Proposal, isr: frozenset[int], leader_epoch: int, partition_epoch: int, now_ns: int
+        self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int, now_ns: int
     ) -> bool:
         """The controller accepted the proposal; returns whether the high watermark advanced."""
         if proposal is not self.proposal:
