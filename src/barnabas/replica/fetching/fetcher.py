@@ -39,7 +39,7 @@ from barnabas.replica.fetching.fetch_state import (
 from barnabas.replica.fetching.outcomes import NOTHING, Fetched, Outcome
 from barnabas.replica.fetching.requests import FetchOptions, fetch_request, offsets_request
 from barnabas.replica.fetching.truncation import truncation_point
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.appends import GapNotNoted, UnexpectedAppendOffset
 
 logger = logging.getLogger(__name__)
@@ -285,8 +285,8 @@ class Fetcher:
             return Outcome(must_note_gaps=True)
         except UnexpectedAppendOffset as unexpected:
             return self._begin_earlier(state, log, records, unexpected, now_ns)
-        except StorageFailure:
-            self._changed[state.key] = None
+        except StorageFailure as failure:
+            self._not_stored(state, failure)
             raise
         except CorruptBatch as damage:
             # It may be damaged on its way, or be written at this moment: a retry may get it whole.
@@ -423,7 +423,8 @@ class Fetcher:
             return NOTHING
         try:
             return self._take_over(state, log, records, -1, -1, now_ns)
-        except StorageFailure:
+        except StorageFailure as failure:
+            self._not_stored(state, failure)
             raise
         except KafkaError as refusal:
             self._not_appended(state, str(refusal), now_ns)
@@ -431,9 +432,29 @@ class Fetcher:
 
     def gaps_noted(self, state: FetchState) -> None:
         """The driver has noted that offsets may be missing in the log: the batches are fetched again."""
-        if self.states.get(state.key) is state and state.phase is Phase.NOTING_GAPS:
-            state.restart()
-            self._changed[state.key] = None
+        self._resume(state, Phase.NOTING_GAPS)
+
+    def _not_stored(self, state: FetchState, failure: StorageFailure) -> None:
+        self._changed[state.key] = None
+        if isinstance(failure, DirectoryFull):
+            self.no_room(state)
+
+    def no_room(self, state: FetchState) -> None:
+        """There is no space for what the leader sent: the partition waits for it, and so leaves the ISR."""
+        if self.states.get(state.key) is state:
+            self._wait_for(state, Phase.NO_ROOM)
+
+    def has_room(self, key: PartitionKey) -> bool:
+        """The partition's directory has space again; returns whether it is fetched again."""
+        state = self.states.get(key)
+        return state is not None and self._resume(state, Phase.NO_ROOM)
+
+    def _resume(self, state: FetchState, phase: Phase) -> bool:
+        if self.states.get(state.key) is not state or state.phase is not phase:
+            return False
+        state.restart()
+        self._changed[state.key] = None
+        return True
 
     def flushed(self, key: PartitionKey) -> bool:
         """A partition's log was flushed; returns whether it is fetched again."""

@@ -197,6 +197,10 @@ class LeaderEpochs:
         if write:
             self._write()
 
+    def restore(self, entries: list[EpochEntry]) -> None:
+        """Undo `assign`: the batches of the epochs could not be written."""
+        self._replace(entries)
+
     def _replace(self, entries: list[EpochEntry]) -> None:
         if entries != self.entries:
             self.entries = entries
