@@ -35,6 +35,8 @@ class Kind(StrEnum):
     BROKER_STOPPING = "broker-stopping"
     BROKER_FENCED = "broker-fenced"
     BROKER_UNREGISTERED = "broker-unregistered"
+    LOG_DIR_FULL = "log-dir-full"
+    LOG_DIR_HAS_ROOM = "log-dir-has-room"
     PARTITION_LEADER = "partition-leader"
     PARTITION_ISR = "partition-isr"
     PARTITIONS = "partitions"

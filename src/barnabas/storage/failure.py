@@ -58,8 +58,8 @@ class StorageFailure(KafkaError):
 class DirectoryFull(StorageFailure):
     """A log directory has no space, and what was refused has changed nothing.
 
-    The directory stays online: it takes no writes until it has room (`LogManager.fill`).  Apache Kafka takes it
-    offline (KIP-112), reads and deletions included, until somebody restarts the broker.
+    The directory stays online: it takes no writes until it has room (`FullDirectories`).  Apache Kafka takes
+    it offline (KIP-112), reads and deletions included, until somebody restarts the broker.
     """
 
     def __init__(self, folder: str, action: str, reason: str) -> None:

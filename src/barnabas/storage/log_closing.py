@@ -49,7 +49,7 @@ def _close_logs(disk: Disk, directory: LogDir, logs: Sequence[Log]) -> None:
         except DirectoryFull as full:
             log.abandon()
             refused = full
-    if together:
+    if together or refused is not None:
         disk.sync_below(directory.path)
     if refused is not None:
         raise refused

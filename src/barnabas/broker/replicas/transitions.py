@@ -4,9 +4,10 @@ Contains the order and pace of transitions, and retries; the execution of a tran
 replica_manager.py.
 
 A failed transition does not affect others.  A refused one (KafkaError) has the reason in its result, such as
-an offline directory; one that found no space is tried again.  Any other exception is an internal error: the partition is not served, the error is
-logged with its name, and the transition is retried with the then current image.  KRaft mode derives
-transitions from deltas and ignores the results; LeaderAndIsr and StopReplica return them.
+an offline directory; one that found no space is tried again.  Any other exception is an internal error: the
+partition is not served, the error is logged with its name, and the transition is retried with the then
+current image.  KRaft mode derives transitions from deltas and ignores the results; LeaderAndIsr and
+StopReplica return them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from barnabas.replica.fetching.fetch_state import (
     Phase,
     Truncation,
 )
-from barnabas.replica.fetching.outcomes import NOTHING, Fetched, Outcome
+from barnabas.replica.fetching.outcomes import NOTHING, SESSION_ERRORS, TRANSIENT, Fetched, Outcome
 from barnabas.replica.fetching.requests import FetchOptions, fetch_request, offsets_request
 from barnabas.replica.fetching.truncation import truncation_point
 from barnabas.storage.failure import DirectoryFull, StorageFailure
@@ -48,25 +48,6 @@ logger = logging.getLogger(__name__)
 # to replica.fetch.backoff.ms.
 FIRST_RETRY_MS = 10
 MAX_DOUBLINGS = 10
-# The leader, or this broker, has not learnt yet what the other already knows.
-_TRANSIENT = frozenset(
-    (
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-    )
-)
-_SESSION_ERRORS = frozenset(
-    (
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    )
-)
 
 
 class Fetcher:
@@ -243,7 +224,7 @@ class Fetcher:
         if response.error_code:
             error = ErrorCode(response.error_code)
             logger.info("a fetch was refused as a whole: %s", error.name)
-            if error in _SESSION_ERRORS:
+            if error in SESSION_ERRORS:
                 self.session.refused(error)
                 self._failures = 0
             else:
@@ -354,7 +335,7 @@ class Fetcher:
             # This broker's metadata is older than the leader's; fetching continues when it has caught up.
             logger.info("%r: the leader has a later epoch", state)
             self._wait_for(state, Phase.FENCED)
-        elif error in _TRANSIENT:
+        elif error in TRANSIENT:
             # Logged once: the next metadata, here or there, resolves it.
             level = logging.DEBUG if state.failures else logging.INFO
             logger.log(level, "%r: %s from the leader; retrying", state, error.name)

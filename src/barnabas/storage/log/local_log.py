@@ -58,7 +58,7 @@ class LocalLog:
         self._names_made = 1
         self._names_synced = 0
         self._cuts = 0
-        # A failed append was cut off the active segment, and no flush has synced that: see `Log.not_appended`.
+        # A failed append was cut off the active segment, and no flush has synced that (`Log.not_appended`).
         self.is_tail_unsynced = False
         # The active segment's records, kept open for the next flush; None during a flush.
         self._synced: SyncedRecords | None = None
@@ -123,7 +123,7 @@ class LocalLog:
     def take_snapshot(self) -> None:
         """Write a snapshot of the producers at their offset; the next flush syncs it.
 
-        A snapshot saves time, so a full disk does without: retention must be able to roll a log to free space.
+        A snapshot saves time, so a full disk does without: retention must be able to roll a log to free some.
         """
         try:
             snapshot = self._producers.take_snapshot(sync=False)
@@ -167,7 +167,8 @@ class LocalLog:
             return None
         names = list(self._unsynced_snapshots)
         planned = dict.fromkeys((*closed, *segments, *tail))
-        with failing(self.folder, "flushing"), refusing(self.folder, "flushing"):  # buffered index entries stay buffered
+        # Without space, buffered index entries stay buffered.
+        with failing(self.folder, "flushing"), refusing(self.folder, "flushing"):
             if self.active in planned:
                 self._open_records(self.active)
             paths = [f"{self.folder}/{name}" for name in names]

@@ -159,8 +159,8 @@ class Log:
     def not_appended(self, error: OSError) -> StorageFailure:
         """The exception for an append or a roll that failed and was undone.
 
-        A power loss could bring back whole batches of it under the epoch of the next ones, or the file of a new
-        segment: nothing is appended before a flush has synced them away (`LocalLog.is_tail_unsynced`).
+        A power loss could bring back whole batches of it under the epoch of the next ones, or the file of a
+        new segment: nothing is appended before a flush has synced this (`LocalLog.is_tail_unsynced`).
         """
         if has_no_space(error):
             self.full = str(error.strerror)

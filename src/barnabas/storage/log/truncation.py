@@ -4,8 +4,8 @@ Contains the order of the steps: what is changed in memory and in the file, what
 next append, and how the producer state is rebuilt.  Where to truncate is decided in replica/.
 
 The steps run on the log's thread; a step that yields a call waits for the device, so that may run on any
-thread before the next step; one that raises DirectoryFull may run again.  Each other step is short.  Until the last step the log must not be appended to,
-rolled or closed (`Log.is_truncating`).
+thread before the next step; one that raises DirectoryFull may run again.  Each other step is short.  Until
+the last step the log must not be appended to, rolled or closed (`Log.is_truncating`).
 """
 
 from __future__ import annotations

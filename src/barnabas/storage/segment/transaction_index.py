@@ -67,8 +67,8 @@ class TransactionIndex:
     def reserve(self, entries: int) -> None:
         """Called before the markers of these many aborted transactions are written to the log.
 
-        So a full disk refuses them before a marker without its entry is there.  What is reserved is zeroes, in
-        which a crash leaves an index that contradicts itself, and is rebuilt.
+        So a full disk refuses them before a marker without its entry is there.  What is reserved is zeroes:
+        with them, a crash leaves an index that contradicts itself, and is rebuilt.
         """
         file, _ = self._created(), self.last_offset
         self._end = file.size
