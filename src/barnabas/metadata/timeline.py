@@ -254,6 +254,8 @@ class _BatchReader:
             return "no replica of the ISR is alive"
         if new.replicas != old.replicas:
             return "reassignment"
+        if old.leader in old.isr and old.leader not in new.isr:
+            return f"broker {old.leader} cannot write: its log directory is full, or has failed"
         if new.leader == new.replicas[0]:
             return "election of the preferred leader"
         return "election"

@@ -380,6 +380,8 @@ class ReplicaManager(PartitionTable):
             )
         except StorageFailure as failure:
             self.storage.fail(log, failure)
+            if isinstance(failure, DirectoryFull) and partition.propose_resigning():
+                self.isr_changes.submit(partition)
             raise
         size = result.bytes_appended
         if size:
