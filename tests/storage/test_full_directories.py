@@ -46,7 +46,9 @@ class World:
 
     def open(self) -> None:
         self.manager: LogManager = manager_of(self.disk, "/x", "/y", clock=self.clock, options=PLAIN)
-        self.manager.full.listeners.append(lambda path, reason: self.events.append((path, reason is not None)))
+        self.manager.full.listeners.append(
+            lambda path, reason: self.events.append((path, reason is not None))
+        )
 
     def fill(self, path: str = "/x/*") -> None:
         self.disk.fail(1, errno.ENOSPC, kinds=WRITES, path=path, times=10**6)
@@ -97,7 +99,9 @@ def test_new_logs_avoid_a_full_directory_and_none_is_left_half_made() -> None:
     world = World()
     world.fill_and_notice()
     for number in range(3):
-        assert world.manager.get_or_create(TopicPartition("new", number), is_new=True).folder.startswith("/y/")
+        assert world.manager.get_or_create(TopicPartition("new", number), is_new=True).folder.startswith(
+            "/y/"
+        )
     world.disk.fail(1, errno.ENOSPC, kinds=WRITES, path="/y/*", times=10**6)
     with pytest.raises(DirectoryFull) as refused:
         world.manager.get_or_create(TopicPartition("new", 3), is_new=True)
