@@ -63,15 +63,15 @@ class World:
 
 def test_a_reserve_is_kept_and_twice_as_much_is_room() -> None:
     world = World()
-    world.free(10_000)
+    world.free(50_000)
     assert not world.look()
-    world.free(9_999)
+    world.free(49_999)
     assert world.look()
-    with pytest.raises(DirectoryFull, match="9999 bytes are free on the device, and 10000 are kept"):
+    with pytest.raises(DirectoryFull, match="49999 bytes are free on the device, and 50000 are kept"):
         world.log.append_as_leader(batch(1), 0)
-    world.free(19_999)
+    world.free(99_999)
     assert world.look()
-    world.free(20_000)
+    world.free(100_000)
     assert not world.look()
     world.log.append_as_leader(batch(1), 0)
     assert offsets(world.log) == [0, 1, 2]
@@ -108,7 +108,7 @@ def test_the_less_space_is_left_the_sooner_it_is_looked_at_again() -> None:
     world = World()
     world.look()
     assert world.wait_ms == INTERVAL_MS
-    world.free(11_000)
+    world.free(51_000)
     world.look()
     assert world.wait_ms == SHORTEST_MS
     assert SHORTEST_MS < Space(300 << 20, 1 << 40).next_look_ms < INTERVAL_MS

@@ -17,8 +17,8 @@ from barnabas.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-# The reserve: 1 % of the file system, and not more than this.
-RESERVE_SHARE = 100
+# The reserve: 5 % of the file system, and not more than this.
+RESERVE_SHARE = 20
 MAX_RESERVE_BYTES = 32 << 20
 # A full directory has room when this many times the reserve is free: it shall not be full again at once.
 ROOM = 2

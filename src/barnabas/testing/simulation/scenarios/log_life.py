@@ -32,7 +32,6 @@ from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_files import LOG
-from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log.retention import expire
 from barnabas.storage.log_manager import LogManager
@@ -42,44 +41,14 @@ from barnabas.storage.producers.producer_append import AppendOrigin
 from barnabas.storage.refused import StorageRefused
 from barnabas.storage.space_watch import SpaceWatch
 from barnabas.testing.simulation.registry import scenario
-from barnabas.testing.torn.log_book import Book, check_log
+from barnabas.testing.simulation.scenarios.log_topics import OPTIONS
+from barnabas.testing.torn.log_book import Book, check_log, state_of
 
 DIRS = ("/data/one", "/data/two")
 STEPS = 150
 PRODUCERS = (1000, 1001, 1002)
 KEYS = (b"a", b"b", b"c", b"d")
 
-# Small segments and dense indexes: many files, many entries, in few records.
-_SMALL = LogOptions(
-    segment_bytes=900,
-    index_interval_bytes=100,
-    segment_index_bytes=1000,
-    segment_ms=60_000,
-    file_delete_delay_ms=500,
-    retention_ms=30_000,
-    transaction_partition_verification_enable=False,
-)
-OPTIONS = {
-    "plain": _SMALL,
-    "busy": LogOptions(
-        segment_bytes=2000,
-        index_interval_bytes=0,
-        segment_index_bytes=1000,
-        flush_messages=7,
-        retention_bytes=6000,
-        transaction_partition_verification_enable=False,
-    ),
-    "table": LogOptions(
-        segment_bytes=900,
-        index_interval_bytes=100,
-        segment_index_bytes=1000,
-        cleanup_delete=False,
-        cleanup_compact=True,
-        min_cleanable_dirty_ratio=0.01,
-        delete_retention_ms=5_000,
-        transaction_partition_verification_enable=False,
-    ),
-}
 PARTITIONS = [TopicPartition(topic, number) for topic in OPTIONS for number in (0, 1)]
 # cleanup.policy as (delete, compact).
 POLICIES = ((True, False), (False, True), (True, True))
@@ -262,7 +231,7 @@ class LogLife:
         self, book: Book, log: Log, batch: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> None:
         start = log.end_offset
-        before = _state(log)
+        before = state_of(log)
         # Offset and epoch are patched in place before the write: this is what may be there after a crash.
         book.pending = bytes(_placed(batch, start, self.epoch))
         self.world.agenda.note(f"{book.name}: append at {start}, {len(batch)} bytes, epoch {self.epoch}")
@@ -289,8 +258,8 @@ class LogLife:
             log.set_high_watermark(log.end_offset)
 
     def _check_refused(self, book: Book, log: Log, before: object) -> None:
-        if _state(log) != before:
-            raise AssertionError(f"{book.name}: a refused append changed {before} to {_state(log)}")
+        if state_of(log) != before:
+            raise AssertionError(f"{book.name}: a refused append changed {before} to {state_of(log)}")
         self.refused.add(TopicPartition(log.topic, log.partition))
 
     def end_transaction(self) -> None:
@@ -483,17 +452,6 @@ def _placed(batch: bytes | bytearray, offset: int, epoch: int) -> bytearray:
     copy = bytearray(batch)
     patch_offsets(copy, 0, offset, epoch)
     return copy
-
-
-def _state(log: Log) -> object:
-    """All of a log that a refused append must leave as it was."""
-    producers = {
-        producer_id: (entry.epoch, [batch.last_sequence for batch in entry.batches])
-        for producer_id, entry in log.producers.entries.items()
-    }
-    # A new segment may have been rolled.
-    aborted = log.active.transaction_index.last_offset if log.active.size else -1
-    return log.end_offset, list(log.epochs.entries), producers, log.first_unstable_offset, aborted
 
 
 def _at_once(call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
