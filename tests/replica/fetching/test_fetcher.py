@@ -330,6 +330,20 @@ def test_a_log_start_within_a_batch_begins_with_that_batch() -> None:
     assert follower.log.segments[0].base_offset == 0
 
 
+def test_a_log_that_diverges_before_a_log_start_within_a_batch_takes_that_batch() -> None:
+    """Truncated to the leader's log start, it ends where no batch begins: it was stuck there."""
+    nodes = replicas(2, leader=2)
+    leader, follower = nodes[1], nodes[2]
+    follower.append(8)
+    elect(nodes, 1, 1)
+    leader.append(10)
+    leader.log.set_high_watermark(10)
+    leader.log.advance_log_start(4)
+    follower.catch_up_with(leader)
+    assert (follower.log.log_start_offset, follower.log.end_offset) == (4, 10)
+    assert follower.content == leader.content
+
+
 @pytest.mark.parametrize(
     "error",
     [

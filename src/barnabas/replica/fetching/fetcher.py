@@ -379,11 +379,15 @@ class Fetcher:
         unexpected: UnexpectedAppendOffset,
         now_ns: int,
     ) -> Outcome:
-        """The leader's log start lies within a batch: an empty log begins with that batch's first offset."""
+        """The leader's log start lies within a batch: an empty log begins with that batch's first offset.
+
+        So does the end of a log that was truncated to the leader's log start, where what diverges begins.
+        """
+        first = unexpected.first_offset
         is_empty = log.end_offset == log.log_start_offset
-        if is_empty and unexpected.first_offset < log.end_offset <= unexpected.last_offset:
+        if first < log.end_offset <= unexpected.last_offset and (is_empty or first >= log.high_watermark):
             state.undone = bytes(records)
-            truncation = self._truncate(state, unexpected.first_offset, log.log_start_offset)
+            truncation = self._truncate(state, first, log.log_start_offset if is_empty else None)
             return Outcome(truncation=truncation)
         self._not_appended(state, str(unexpected), now_ns)
         return NOTHING
