@@ -76,7 +76,7 @@ def _write(log: Log, prepared: Prepared, changes: ProducerChanges, now_ms: int) 
         if segment.limits is None:
             segment.set_limits(log.options)
     except OSError as error:
-        log.epochs.restore(epochs)
+        log.epochs.undo_assign(epochs)
         if reserved is not None:
             with failing(log.folder, "undoing a failed write"):
                 reserved.give_back()
