@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from barnabas.client import NewTopic
 from barnabas.client.errors import KafkaError
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Consumer, Producer
-from tests.walkthrough.nodes import COMBINED, Cluster, barnabas, eventually
+from tests.walkthrough.nodes import COMBINED, Cluster, Node, barnabas, eventually
 
 MIB = 1 << 20
 VALUE_BYTES = 100_000
@@ -52,17 +52,19 @@ def cluster_on(tmp_path: Path, sizes: dict[int, int]) -> Iterator[tuple[Cluster,
     """Each node, metadata log and all, on a disk of its own."""
     cluster = Cluster(tmp_path, dict.fromkeys(sizes, COMBINED), OPTIONS)
     disks: dict[int, SmallDisk] = {}
-    try:
+    with ExitStack() as stack:
         for node_id, size in sizes.items():
             disks[node_id] = SmallDisk(cluster[node_id].data, size)
+            stack.callback(disks[node_id].unmount)
+        for node in cluster.nodes.values():
+            stack.callback(_end, node)
         cluster.up()
         yield cluster, disks
-    finally:
-        for node in cluster.nodes.values():
-            if node.is_up:
-                node.kill()
-        for disk in disks.values():
-            disk.unmount()
+
+
+def _end(node: Node) -> None:
+    if node.is_up:
+        node.kill()
 
 
 def value_of(number: int) -> bytes:

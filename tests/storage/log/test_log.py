@@ -18,6 +18,7 @@ from barnabas.runtime.simulated.disk_faults import Kind
 from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.appends import UnexpectedAppendOffset
 from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_files import LOG
 from barnabas.storage.log.log_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -545,6 +546,34 @@ def test_a_full_disk_refuses_an_append_and_changes_nothing(kind: Kind, batches: 
     assert offsets(log) == list(range(end + 6))
     log.abandon()
     assert offsets(open_log(disk, TINY, clean=False)) == list(range(end + 6))
+
+
+def test_no_file_of_a_segment_that_could_not_be_made_is_left() -> None:
+    """The log goes on in the segment before, beyond the offset at which the new one would begin."""
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk, TINY)
+    write(log, 2, 2)
+    names = set(files(disk))
+    disk.fail(1, code=errno.ENOSPC, kinds=[Kind.CREATE], path="*.timeindex")
+    with pytest.raises(DirectoryFull):
+        log.roll()
+    assert set(files(disk)) == names
+
+
+def test_what_was_cut_off_is_synced_though_all_records_are() -> None:
+    """A power loss could bring back whole batches, in the place and under the epoch of the next ones."""
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk)
+    write(log, 1)
+    log.flush()
+    assert log.plan_flush() is None
+    disk.fail(1, code=errno.ENOSPC, kinds=[Kind.WRITE], path="*.log", kept_bytes=500)
+    with pytest.raises(DirectoryFull):
+        log.append_as_leader(batch(1), 0)
+    disk.journal.clear()
+    log.flush()
+    assert [one.path for one in disk.journal if one.kind is Kind.SYNC] == [log.active.path(LOG)]
+    assert log.plan_flush() is None
 
 
 def test_a_refused_append_advances_no_sequence_and_no_epoch_and_a_resent_batch_is_still_known() -> None:

@@ -15,7 +15,6 @@ from barnabas.storage.cleaner.cleaning_round import CleaningRound
 from barnabas.storage.directories import log_dir
 from barnabas.storage.log.deferred_work import FlushPlan
 from barnabas.storage.log.leader_epochs import LeaderEpochs
-from barnabas.storage.log.local_log import LocalLog
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.recovery import LogLoader
 from barnabas.storage.segment import batch_chain
@@ -168,18 +167,4 @@ def cleaner_does_not_flush() -> Iterator[None]:
         yield from self.wait_for(self.plan_gaps())
 
     with patched(CleaningRound, "_expect_gaps", expect_gaps):
-        yield
-
-
-@planted("cut-off-append-not-synced", scenario=FINDS)
-def cut_off_append_not_synced() -> Iterator[None]:
-    """A log is appended to before the end of a refused append is synced away."""
-    with patched(LocalLog, "tail_undone", lambda self: None):
-        yield
-
-
-@planted("half-made-segment-stays", scenario=FINDS)
-def half_made_segment_stays() -> Iterator[None]:
-    """A roll finds no space, and leaves the files that it has made."""
-    with patched(Segment, "undo_create", lambda self, error: None):
         yield
