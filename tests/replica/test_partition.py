@@ -415,3 +415,32 @@ def test_the_low_watermark_is_the_smallest_start_of_the_live_replicas() -> None:
     assert partition.low_watermark == 4
     cluster.dead.add(3)
     assert partition.low_watermark == 5
+
+
+def test_a_leader_without_space_resigns_only_if_the_rest_can_take_writes() -> None:
+    partition, _ = leading()
+    assert partition.propose_resigning()
+    assert partition.proposal is not None
+    assert [broker_id for broker_id, _ in partition.proposal.isr] == [2, 3]
+    assert not partition.propose_resigning(), "one proposal at a time"
+    assert partition.maximal_isr == {1, 2, 3}
+    strict, _ = leading()
+    strict.set_min_isr(3)
+    assert not strict.propose_resigning()
+    alone, _ = leading(isr=(1,))
+    assert not alone.propose_resigning()
+
+
+def test_a_controller_that_lets_no_leader_resign_is_asked_once_an_epoch() -> None:
+    """As Apache Kafka's."""
+    partition, log = leading()
+    assert partition.propose_resigning()
+    assert partition.proposal is not None
+    assert not partition.refused(partition.proposal, ErrorCode.INVALID_REQUEST)
+    assert partition.proposal is None
+    assert not partition.propose_resigning()
+    fetch(partition, 2, 0, now=2 * LAG)
+    log.end_offset = 10
+    assert partition.propose_leaving(10 * LAG), "other changes of the ISR go on"
+    partition.lead(state(leader_epoch=partition.leader_epoch + 1, partition_epoch=50), log, 0)
+    assert partition.propose_resigning()

@@ -38,8 +38,8 @@ class Host:
     # How the other hosts call it.
     name: str = ""
 
-    def fill_disk(self) -> None:
-        """Writes until nothing fits any more."""
+    def fill_disk(self, left_bytes: int = 0) -> None:
+        """Writes until nothing fits any more, or so little."""
         with (self.folder / BALLAST).open("ab", buffering=0) as ballast:
             step = _STEP_BYTES
             while step:
@@ -48,6 +48,7 @@ class Host:
                         step //= 2
                 except OSError:
                     step //= 2
+            ballast.truncate(max(0, ballast.tell() - left_bytes))
 
     def free_disk(self) -> None:
         (self.folder / BALLAST).unlink(missing_ok=True)

@@ -105,6 +105,7 @@ class Partition(Generic[LogT]):
         "leader_epoch_start",
         "log",
         "maximal_isr",
+        "may_resign",
         "min_isr",
         "partition_epoch",
         "proposal",
@@ -134,6 +135,8 @@ class Partition(Generic[LogT]):
         self.is_under_min_isr = False
         self.flush_messages = NEVER_FLUSH
         self.followers: dict[int, Follower] = {}
+        # Whether the controller lets a leader resign; that of Apache Kafka does not.
+        self.may_resign = True
         # Proposed or already sent; while there is one, no other is made.
         self.proposal: Proposal | None = None
 
@@ -189,6 +192,7 @@ class Partition(Generic[LogT]):
             follower.begin_epoch(now_ns, start_offset, new_leader=new_leader, in_sync=in_sync)
         self.leader_epoch = state.leader_epoch
         self.leader_epoch_start = start_offset
+        self.may_resign = True
 
     def follow(self, state: PartitionState, log: LogT | None) -> bool:
         """Follow the state's leader, if there is one; returns whether its epoch is new."""
@@ -384,6 +388,20 @@ class Partition(Generic[LogT]):
         self._propose([broker_id for broker_id in self.isr_order if broker_id not in lagging])
         return True
 
+    def propose_resigning(self) -> bool:
+        """A write was refused for lack of space: propose that the rest of the ISR goes on; returns whether.
+
+        Only if it can: an ISR below min.insync.replicas would refuse writes, too, and have one copy less.
+        """
+        rest = self.isr - {self.rules.broker_id}
+        if not self.is_leader or self.proposal is not None or not self.may_resign:
+            return False
+        if not rest or len(rest) < self.effective_min_isr:
+            return False
+        logger.warning("%r: resigning, %s can take writes", self, sorted(rest))
+        self._propose(rest)
+        return True
+
     def _is_in_time(self, broker_id: int, end_offset: int, now_ns: int) -> bool:
         follower = self.followers.get(broker_id)
         return follower is not None and follower.is_caught_up(end_offset, now_ns, self.rules.lag_max_ns)
@@ -400,6 +418,14 @@ class Partition(Generic[LogT]):
 
     def refused(self, proposal: Proposal, error: ErrorCode) -> bool:
         """The controller rejected the proposal; returns whether to send the same again."""
+        if (
+            proposal is self.proposal
+            and error is ErrorCode.INVALID_REQUEST
+            and all(broker_id != self.rules.broker_id for broker_id, _ in proposal.isr)
+        ):
+            self.may_resign = False
+            self.proposal = None
+            return False
         if proposal is not self.proposal or error in _WAIT_FOR_METADATA:
             return False
         if error in _NOT_DONE:

@@ -40,7 +40,7 @@ from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.directories.log_dirs import LogDirs
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
@@ -75,6 +75,7 @@ class ReplicaManager(PartitionTable):
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
         self.storage.manager.on_offline(self._dir_failed)
+        self.storage.manager.full.listeners.append(self._space_changed)
         self.purgatory = Purgatory(timers, at_tick_end)
         slots = settings["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(slots, broker.clock, broker.random)
@@ -284,7 +285,7 @@ class ReplicaManager(PartitionTable):
                 name, topic_id=partition.topic_id, is_new=is_new, directory_id=directory_id
             )
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not isinstance(error, DirectoryFull):
                 self._take_offline(partition)
             raise
         # A log that was in use before its partition failed is more recent than the file.
@@ -379,6 +380,8 @@ class ReplicaManager(PartitionTable):
             )
         except StorageFailure as failure:
             self.storage.fail(log, failure)
+            if isinstance(failure, DirectoryFull) and partition.propose_resigning():
+                self.isr_changes.submit(partition)
             raise
         size = result.bytes_appended
         if size:
@@ -461,7 +464,7 @@ class ReplicaManager(PartitionTable):
     # Failing
 
     def _guard(self, partition: Hosted, action: Callable[[], object]) -> None:
-        """Takes a directory offline that fails meanwhile; the exception is passed on."""
+        """Takes a directory offline that fails meanwhile, or has no space; the exception is passed on."""
         log = partition.log
         try:
             action()
@@ -487,6 +490,17 @@ class ReplicaManager(PartitionTable):
             if partition is not None and name not in self.storage.manager.logs:
                 calls.append(partial(self._withdraw, partition))
         call_each([*calls, *(partial(listener, log_dir, directory_id) for listener in self.on_dir_failed)])
+
+    def _space_changed(self, log_dir: str, reason: str | None) -> None:
+        """A directory is full, or has room again: then what waited for space goes on."""
+        if reason is not None or not self._is_started:
+            return
+        logs = self.storage.manager.logs_in(log_dir)
+        for name in logs:
+            partition = self.partitions.get(name)
+            if partition is not None:
+                self.fetchers.has_room(partition)
+        self.transitions.retry_now()
 
 
 def _selector(name: str | None) -> str | None:
