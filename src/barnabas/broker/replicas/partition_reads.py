@@ -197,7 +197,7 @@ def _read_as_follower(
             )
             or log_start_moved
         ):
-            replicas.purgatory.changed(hosted)
+            replicas.advanced(hosted)
         replicas.isr_changes.submit(hosted)
     return data
 
