@@ -101,8 +101,13 @@ class Cluster:
         return sum(rss_bytes(node.pid) for node in self.nodes.values())
 
     def start(self) -> None:
-        for node in self.nodes.values():
-            node.launch()
+        """Controllers first: brokers give up if none answers for long."""
+        for nodes in (self.controllers, self.brokers):
+            for node in nodes.values():
+                if not node.is_running:
+                    node.launch()
+            for node in nodes.values():
+                await_listening(node.address)
         self.await_brokers(BROKERS)
 
     def end(self) -> None:
