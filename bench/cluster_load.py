@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -150,6 +151,17 @@ def producer_of(cluster: Cluster, load: ReplicatedLoad, options: Mapping[str, ob
 
 def produce(cluster: Cluster, name: str, load: ReplicatedLoad, seconds: float) -> Sent:
     """Sends as much as is taken for so long, and until the last record is acknowledged."""
+    return _produce(cluster, name, load, seconds=seconds)
+
+
+def produce_size(cluster: Cluster, name: str, load: ReplicatedLoad, size: int) -> Sent:
+    """Sends so many bytes."""
+    return _produce(cluster, name, load, records=size // load.record_bytes)
+
+
+def _produce(
+    cluster: Cluster, name: str, load: ReplicatedLoad, *, seconds: float = inf, records: float = inf
+) -> Sent:
     producer = producer_of(
         cluster,
         load,
@@ -164,8 +176,7 @@ def produce(cluster: Cluster, name: str, load: ReplicatedLoad, seconds: float) -
     if load.transactional:
         producer.init_transactions(FLUSH_S)
     cpu_before, started = cluster.cpu_seconds, time.perf_counter()
-    end = started + seconds
-    markers = _send(producer, name, load, sent, end)
+    markers = _send(producer, name, load, sent, started + seconds, records)
     elapsed = time.perf_counter() - started
     cpu = cluster.cpu_seconds - cpu_before
     sent.check()
@@ -192,12 +203,14 @@ class _Deliveries:
         assert self.count == self.handed_over, f"{self.handed_over} were sent, {self.count} acknowledged"
 
 
-def _send(producer: Producer, name: str, load: ReplicatedLoad, sent: _Deliveries, end: float) -> int:
+def _send(
+    producer: Producer, name: str, load: ReplicatedLoad, sent: _Deliveries, end: float, records: float
+) -> int:
     """Returns the number of markers: of each transaction one for each partition that took part."""
     content = values(load.record_bytes)
     commit_at = 0.0
     markers, touched = 0, set[int]()
-    while (now := time.perf_counter()) < end:
+    while (now := time.perf_counter()) < end and sent.handed_over < records:
         if load.transactional and now >= commit_at:
             if commit_at:
                 producer.commit_transaction(FLUSH_S)

@@ -94,11 +94,11 @@ class Cluster:
 
     @property
     def cpu_seconds(self) -> float:
-        return sum(cpu_seconds(node.pid) for node in self.nodes.values())
+        return sum(cpu_seconds(node.pid) for node in self.nodes.values() if node.is_running)
 
     @property
     def rss_bytes(self) -> int:
-        return sum(rss_bytes(node.pid) for node in self.nodes.values())
+        return sum(rss_bytes(node.pid) for node in self.nodes.values() if node.is_running)
 
     def start(self) -> None:
         """Controllers first: brokers give up if none answers for long."""
