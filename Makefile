@@ -34,8 +34,8 @@ lint: setup ## ruff, mypy --strict, import-linter
 verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, tools, spark); writes docs/verified.md
 	$(BIN)/python -m tools.verify $(PART)
 
-suites: setup ## real clients' own test suites against a barnabas broker
-	$(BIN)/python -m tools.suites $(ONLY)
+suites: setup ## real clients' own test suites against a barnabas broker, or a cluster (NODES=3)
+	$(BIN)/python -m tools.suites --nodes $(or $(NODES),1) $(ONLY)
 
 sim: setup ## long simulation: SEEDS=n seeds of every scenario
 	$(BIN)/python -m barnabas.testing.simulation --seeds $(or $(SEEDS),10000)

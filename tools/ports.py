@@ -11,8 +11,8 @@ _LISTENING = range(10_000, 22_000)
 # Each process starts elsewhere, so that parallel runs do not compete for the same ports.
 _ports = islice(cycle(_LISTENING), os.getpid() * 97 % len(_LISTENING), None)
 _ORACLE_BASES = range(23_000, 32_500, 211)
-# The ports of the oracle's brokers, relative to its base port.
-_ORACLE_OFFSETS = (1, 101)
+# The oracle's controllers listen this far above its brokers.
+_ORACLE_CONTROLLERS = 100
 
 
 def free_ports(count: int) -> list[int]:
@@ -52,8 +52,8 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_oracle_base() -> int:
-    """A base port with which all ports of the oracle are free.
+def free_oracle_base(nodes: int = 1) -> int:
+    """A base port with which all ports of the oracle are free: those of its brokers and controllers.
 
     Each process starts elsewhere, so that a parallel run does not take a port that is free only while its
     server restarts.
@@ -62,8 +62,9 @@ def free_oracle_base() -> int:
     bases: list[int] = [*_ORACLE_BASES[first:], *_ORACLE_BASES[:first]]
     for base in bases:
         try:
-            for offset in _ORACLE_OFFSETS:
-                socket.create_server(("localhost", base + offset)).close()
+            for number in range(1, nodes + 1):
+                for offset in (number, number + _ORACLE_CONTROLLERS):
+                    socket.create_server(("localhost", base + offset)).close()
         except OSError:
             continue
         return base

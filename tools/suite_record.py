@@ -1,7 +1,7 @@
 """The results of the clients' test suites, saved in docs/compatibility.json and shown in compatibility.md.
 
-For each suite and test: what Apache Kafka 4.1.0 does in up to three runs, and what barnabas does.  A test
-passes when it passes in two of three runs.
+For one node and for a cluster of three, for each suite and test: what Apache Kafka 4.1.0 does in up to three
+runs, and what barnabas does.  A test passes when it passes in two of three runs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ MAX_RUNS = 3
 ENOUGH = 2
 APACHE, BARNABAS = "apache", "barnabas"
 NOT_RUN = "not run"
+# The sizes of the clusters, and what they are called.
+SIZES = {1: "one node", 3: "three nodes"}
 _HOW = (
-    "Two of three runs decide. `python -m tools.suites --apache SUITE...` records Apache Kafka 4.1.0's side."
+    "Two of three runs decide. `python -m tools.suites [--nodes 3] --apache SUITE...` records Apache Kafka"
+    " 4.1.0's side."
 )
 
 _ABOUT = (
-    "Written by `make suites` from [compatibility.json](compatibility.json); do not edit. Real clients' own",
-    "test suites against Apache Kafka 4.1.0 and against barnabas, both one node with the same settings: an",
-    "authorizer, topics made on demand, four partitions each. A test passes when it does in two of three",
-    "runs; whatever passes on Apache Kafka is to pass here.",
+    "Written by `make suites` and `make suites NODES=3` from [compatibility.json](compatibility.json); do",
+    "not edit. Real clients' own test suites against Apache Kafka 4.1.0 and against barnabas, with the same",
+    "settings: an authorizer, topics made on demand, four partitions each. On three nodes (each a broker and",
+    "a controller, new for each suite) topics have three replicas, and `min.insync.replicas` is 2.",
+    "`librdkafka-three` has librdkafka's own tests that the suite for one node leaves out. A test passes",
+    "when it does in two of three runs; whatever passes on Apache Kafka is to pass here.",
 )
 
 
@@ -68,7 +73,7 @@ class Side:
 
 @dataclass
 class Record:
-    """Both sides."""
+    """Both sides, with clusters of one size."""
 
     apache: Side = field(default_factory=Side)
     barnabas: Side = field(default_factory=Side)
@@ -84,12 +89,17 @@ class Record:
 
 # Saving -----------------------------------------------------------------------------------------------------
 
+Records = dict[int, Record]
 
-def load(path: Path) -> Record:
-    if not path.exists():
-        return Record()
-    kept = json.loads(path.read_text("utf-8"))
-    return Record(_side(kept[APACHE]), _side(kept[BARNABAS]))
+
+def load(path: Path) -> Records:
+    """The record for each size of a cluster."""
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    records = {}
+    for size, name in SIZES.items():
+        sides = kept.get(name, {APACHE: {}, BARNABAS: {}})
+        records[size] = Record(_side(sides[APACHE]), _side(sides[BARNABAS]))
+    return records
 
 
 def _side(kept: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Side:
@@ -105,8 +115,10 @@ def _side(kept: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Side:
     return side
 
 
-def save(path: Path, record: Record) -> None:
-    kept = {"how": _HOW, APACHE: _entries(record.apache), BARNABAS: _entries(record.barnabas)}
+def save(path: Path, records: Records) -> None:
+    kept: dict[str, object] = {"how": _HOW}
+    for size, record in records.items():
+        kept[SIZES[size]] = {APACHE: _entries(record.apache), BARNABAS: _entries(record.barnabas)}
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -127,22 +139,26 @@ def _entries(side: Side) -> dict[str, object]:
 # The page ---------------------------------------------------------------------------------------------------
 
 
-def page(record: Record) -> str:
+def page(records: Records) -> str:
     """The whole page."""
-    rows = [
-        "# Compatibility",
-        "",
-        *_ABOUT,
-        "",
-        "| suite | Apache Kafka 4.1.0 | barnabas | passes there and not here |",
-        "|---|---|---|---|",
-    ]
+    rows = ["# Compatibility", "", *_ABOUT, "", *_heading("suite", records, "passes there and not here")]
     for suite in SUITE_NAMES:
-        theirs, ours = _counted(record.apache.verdicts(suite)), _counted(record.barnabas.verdicts(suite))
-        rows.append(f"| [{suite}](#{suite}) | {theirs} | {ours} | {len(record.missing(suite))} |")
+        counts = [
+            _counted(side.verdicts(suite))
+            for record in records.values()
+            for side in (record.apache, record.barnabas)
+        ]
+        missing = sum(len(record.missing(suite)) for record in records.values())
+        rows.append(f"| [{suite}](#{suite}) | {' | '.join(counts)} | {missing} |")
     for suite in SUITE_NAMES:
-        rows += ["", f"## {suite}", "", *_test_rows(record, suite)]
+        rows += ["", f"## {suite}", "", *_test_rows(records, suite)]
     return "\n".join(rows) + "\n"
+
+
+def _heading(first: str, records: Records, *last: str) -> list[str]:
+    sides = [f"{who}, {SIZES[size]}" for size in records for who in ("Apache Kafka 4.1.0", "barnabas")]
+    columns = [first, *sides, *last]
+    return [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
 
 
 def _counted(verdicts: Mapping[str, str]) -> str:
@@ -153,12 +169,14 @@ def _counted(verdicts: Mapping[str, str]) -> str:
     return ", ".join(counts)
 
 
-def _test_rows(record: Record, suite: str) -> list[str]:
-    theirs, ours = record.apache.verdicts(suite), record.barnabas.verdicts(suite)
-    rows = ["| test | Apache Kafka 4.1.0 | barnabas |", "|---|---|---|"]
-    for test in sorted(theirs.keys() | ours.keys()):
+def _test_rows(records: Records, suite: str) -> list[str]:
+    sides = [(record.apache.verdicts(suite), record.barnabas.verdicts(suite)) for record in records.values()]
+    rows = _heading("test", records)
+    for test in sorted({test for side in sides for verdicts in side for test in verdicts}):
+        words = []
+        for theirs, ours in sides:
+            there, here = theirs.get(test, NOT_RUN), ours.get(test, NOT_RUN)
+            words += [there, f"**{here}**" if there == PASSED and here != PASSED else here]
         shown = test.replace("|", "\\|")
-        there, here = theirs.get(test, NOT_RUN), ours.get(test, NOT_RUN)
-        mark = f"**{here}**" if there == PASSED and here != PASSED else here
-        rows.append(f"| `{shown}` | {there} | {mark} |")
+        rows.append(f"| `{shown}` | {' | '.join(words)} |")
     return rows

@@ -116,8 +116,8 @@ def _go(suites: Path, logs: Path) -> Results:
     return {test: _ENDED.get(how, FAILED) for test, how in last.items() if test not in parents}
 
 
-def _librdkafka(suites: Path, logs: Path) -> Results:
-    pairs = re.findall(r"^(\d{4}_\w+) ([A-Z]+)$", _text(logs / "librdkafka.log"), re.MULTILINE)
+def _librdkafka(name: str, logs: Path) -> Results:
+    pairs = re.findall(r"^(\d{4}_\w+) ([A-Z]+)$", _text(logs / f"{name}.log"), re.MULTILINE)
     return {test: _LIBRDKAFKA.get(how, FAILED) for test, how in sorted(pairs)}
 
 
@@ -128,7 +128,10 @@ _READERS: Mapping[str, Callable[[Path, Path], Results]] = {
     "confluent-python": _confluent,
     "kafka-python": _pytest,
     "franz-go": _go,
-    "librdkafka": _librdkafka,
+    "librdkafka": lambda suites, logs: _librdkafka("librdkafka", logs),
+    "librdkafka-three": lambda suites, logs: _librdkafka("librdkafka-three", logs),
     "kafka-tools": lambda suites, logs: _cases("kafka-tools", logs),
 }
 SUITE_NAMES = tuple(_READERS)
+# Our own choice of a client's tests, for a cluster.
+ONLY_FOR_CLUSTERS = ("librdkafka-three",)

@@ -1,113 +1,80 @@
-"""`make suites [ONLY=name,name]`: the test suites of real clients against a single barnabas node.
+"""`make suites [NODES=3] [ONLY=name,name]`: the test suites of real clients against barnabas.
 
-Each run starts a new broker and passes it to the suites' `run-all`; two or three runs decide.  The
-results are saved in docs/compatibility.json with those of Apache Kafka 4.1.0, and docs/compatibility.md is
-written from them.  `python -m tools.suites --apache NAME...` records Apache Kafka's side, by `with-kafka`.
+With one node, each run starts a new broker and passes it to the suites' `run-all`; with three, each suite has
+a new cluster.  Two or three runs decide.  The results are saved in docs/compatibility.json with those of
+Apache Kafka 4.1.0, and docs/compatibility.md is written from them.  `python -m tools.suites [--nodes 3]
+--apache NAME...` records Apache Kafka's side, with the oracle.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from tools.ports import free_ports
-from tools.suite_record import MAX_RUNS, Record, Side, load, page, save
-from tools.suite_results import ENVIRONMENT, SUITE_NAMES, Results, read_results
+from tools.suite_brokers import APACHE_VERSION, PROJECT, apache_cluster, barnabas_cluster, barnabas_node
+from tools.suite_record import MAX_RUNS, SIZES, Record, Side, load, page, save
+from tools.suite_results import ENVIRONMENT, ONLY_FOR_CLUSTERS, PASSED, SUITE_NAMES, Results, read_results
 
-PROJECT = Path(__file__).resolve().parents[1]
 SUITES = Path(os.environ.get("BARNABAS_SUITES", PROJECT.parent / "shared" / "suites"))
+OWN_SUITES = PROJECT / "tools" / "client_suites"
 KEPT = PROJECT / "docs" / "compatibility.json"
 PAGE = PROJECT / "docs" / "compatibility.md"
-BARNABAS = PROJECT / ".venv" / "bin" / "barnabas"
-APACHE_VERSION = "4.1.0"
-START_PATIENCE_S = 30
-STOP_PATIENCE_S = 60
+# A probe of `hostile`, which talks to the first broker alone: in a cluster it is run again until that one
+# leads the topic that the suite creates.
+NEEDS_LEADER = "produce ok"
+LEADER_ATTEMPTS = 10
 _SECTION = re.compile(r"^== ([a-z-]+)$", re.MULTILINE)
-
-
-def properties(folder: Path, port: int, controller_port: int) -> str:
-    """The configuration for all suites, the same as that of `with-kafka`."""
-    return f"""process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@localhost:{controller_port}
-controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://localhost:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-log.dirs={folder}/data
-num.partitions=4
-auto.create.topics.enable=true
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
-allow.everyone.if.no.acl.found=true
-offsets.topic.num.partitions=5
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=5
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-group.initial.rebalance.delay.ms=0
-"""
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[tuple[str, int]]:
-    """A barnabas broker, stopped at the end of the context; yields its address and process id."""
-    port, controller_port = free_ports(2)
-    config = folder / "server.properties"
-    config.write_text(properties(folder, port, controller_port), "utf-8")
-    cluster = subprocess.run([BARNABAS, "storage", "random-uuid"], capture_output=True, text=True, check=True)
-    formatting = [str(BARNABAS), "storage", "format", "-t", cluster.stdout.strip(), "-c", str(config)]
-    subprocess.run(formatting, check=True, stdout=subprocess.DEVNULL)
-    environment = os.environ | {"BARNABAS_STATE": str(folder / "state")}
-    with (folder / "broker.log").open("wb") as log:
-        broker = subprocess.Popen(
-            [BARNABAS, "server-start", config], stdout=log, stderr=subprocess.STDOUT, env=environment
-        )
-    try:
-        _wait_until_listening(broker, port, folder / "broker.log")
-        yield f"127.0.0.1:{port}", broker.pid
-    finally:
-        broker.terminate()
-        try:
-            broker.wait(STOP_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            broker.kill()
-
-
-def _wait_until_listening(broker: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_PATIENCE_S
-    while time.monotonic() < deadline and broker.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise SystemExit(f"the broker did not start:\n{log.read_text('utf-8')[-2000:]}")
 
 
 # Runs -------------------------------------------------------------------------------------------------------
 
 
-def run_ours(suites: Sequence[str]) -> dict[str, Results]:
-    """Runs all suites on one new broker."""
+def run_ours(suites: Sequence[str], nodes: int) -> dict[str, Results]:
+    """Runs suites on one new broker, or each on a new cluster."""
+    if nodes > 1:
+        return {suite: _on_cluster(suite, nodes, ours=True) for suite in suites}
     with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as folder:
         logs = _logs(Path(folder))
-        with running(Path(folder)) as (address, pid):
-            command = [str(SUITES / "run-all"), address, "--only", ",".join(suites)]
-            return _run(command, suites, logs, {"BROKER_PID": str(pid)})
+        with barnabas_node(Path(folder)) as broker:
+            command = [str(SUITES / "run-all"), broker.addresses, "--only", ",".join(suites)]
+            return _run_all(command, suites, logs, broker.variables)
 
 
-def run_apache(suites: Sequence[str]) -> dict[str, Results]:
-    """Runs all suites on Apache Kafka."""
+def run_apache(suites: Sequence[str], nodes: int) -> dict[str, Results]:
+    """Runs suites on Apache Kafka."""
+    if nodes > 1:
+        return {suite: _on_cluster(suite, nodes, ours=False) for suite in suites}
     with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as folder:
         command = [str(SUITES / "with-kafka"), "run-all", "--only", ",".join(suites)]
-        return _run(command, suites, _logs(Path(folder)), {})
+        return _run_all(command, suites, _logs(Path(folder)), {})
+
+
+def _on_cluster(suite: str, nodes: int, *, ours: bool) -> Results:
+    """Runs one suite on a new cluster."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-suites-") as given:
+        folder = Path(given)
+        logs = _logs(folder)
+        oracle = SUITES.parent / "oracle" / "kafka"
+        cluster = barnabas_cluster(folder, nodes) if ours else apache_cluster(oracle, folder, nodes)
+        with cluster as brokers:
+            command = [str(_script(suite)), brokers.addresses]
+            for _ in range(LEADER_ATTEMPTS):
+                printed = _run(command, logs, brokers.variables | {"BARNABAS_SUITES": str(SUITES)})
+                (logs / f"{suite}.out").write_text(printed, "utf-8")
+                results = read_results(suite, SUITES, logs)
+                if results.get(NEEDS_LEADER, PASSED) == PASSED:
+                    break
+        return results
+
+
+def _script(suite: str) -> Path:
+    return (OWN_SUITES if suite in ONLY_FOR_CLUSTERS else SUITES) / suite
 
 
 def _logs(folder: Path) -> Path:
@@ -118,21 +85,25 @@ def _logs(folder: Path) -> Path:
     return logs
 
 
-def _run(
+def _run_all(
     command: list[str], suites: Sequence[str], logs: Path, variables: dict[str, str]
 ) -> dict[str, Results]:
-    environment = os.environ | ENVIRONMENT | variables | {"SUITE_LOGS": str(logs)}
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
-    )
-    print(done.stdout, flush=True)
-    parts = _SECTION.split(done.stdout)
+    parts = _SECTION.split(_run(command, logs, variables))
     for name, printed in zip(parts[1::2], parts[2::2], strict=True):
         (logs / f"{name}.out").write_text(printed, "utf-8")
     return {name: read_results(name, SUITES, logs) for name in suites}
 
 
-def decide(side: Side, record: Record, suites: Sequence[str], *, ours: bool) -> None:
+def _run(command: list[str], logs: Path, variables: dict[str, str]) -> str:
+    environment = os.environ | ENVIRONMENT | variables | {"SUITE_LOGS": str(logs)}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+    )
+    print(done.stdout, flush=True)
+    return done.stdout
+
+
+def decide(side: Side, record: Record, suites: Sequence[str], nodes: int, *, ours: bool) -> None:
     """Two runs of each suite, and a third where they disagree."""
     for suite in suites:
         side.runs[suite] = []
@@ -141,7 +112,7 @@ def decide(side: Side, record: Record, suites: Sequence[str], *, ours: bool) -> 
         left = [suite for suite in suites if not side.is_decided(suite, _tests(side, record, suite))]
         if not left:
             return
-        results = run_ours(left) if ours else run_apache(left)
+        results = run_ours(left, nodes) if ours else run_apache(left, nodes)
         for suite in left:
             side.runs[suite].append(results[suite])
 
@@ -167,19 +138,37 @@ def main() -> int:
     if not SUITES.exists():
         print(f"the suites are not at {SUITES}; set BARNABAS_SUITES to run them", file=sys.stderr)
         return 2
-    arguments = sys.argv[1:]
-    ours = arguments[:1] != ["--apache"]
-    given = [name for argument in arguments[0 if ours else 1 :] for name in argument.split(",")]
-    wanted = given or list(SUITE_NAMES)
-    unknown = [name for name in wanted if name not in SUITE_NAMES]
+    options = _parser().parse_args()
+    nodes = options.nodes
+    known = [name for name in SUITE_NAMES if nodes > 1 or name not in ONLY_FOR_CLUSTERS]
+    wanted = [name for given in options.suites for name in given.split(",")] or known
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        print(f"no such suite: {', '.join(unknown)}. Suites: {', '.join(SUITE_NAMES)}", file=sys.stderr)
+        print(f"no such suite: {', '.join(unknown)}. Suites: {', '.join(known)}", file=sys.stderr)
         return 2
-    record = load(KEPT)
-    decide(record.barnabas if ours else record.apache, record, wanted, ours=ours)
-    save(KEPT, record)
-    PAGE.write_text(page(record), "utf-8")
+    record = load(KEPT)[nodes]
+    side = record.apache if options.apache else record.barnabas
+    decide(side, record, wanted, nodes, ours=not options.apache)
+    _keep(side, wanted, nodes, ours=not options.apache)
     return _report(record, wanted)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="suites", description="Test suites of real clients.")
+    parser.add_argument("--nodes", type=int, choices=SIZES, default=1, help="size of the cluster (default 1)")
+    parser.add_argument("--apache", action="store_true", help="against Apache Kafka")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="suites to run (default: all)")
+    return parser
+
+
+def _keep(side: Side, suites: Sequence[str], nodes: int, *, ours: bool) -> None:
+    """Saves what was run; others may have saved other suites meanwhile."""
+    records = load(KEPT)
+    kept = records[nodes].barnabas if ours else records[nodes].apache
+    for suite in suites:
+        kept.runs[suite], kept.versions[suite] = side.runs[suite], side.versions[suite]
+    save(KEPT, records)
+    PAGE.write_text(page(records), "utf-8")
 
 
 def _report(record: Record, suites: Sequence[str]) -> int:

@@ -23,6 +23,8 @@ FEWEST_NAMES = 100
 def remarks(path: Path) -> Iterator[str]:
     """The docstrings and comments of a file."""
     text = path.read_text("utf-8")
+    if not NAMED_FILE.search(text):
+        return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.string

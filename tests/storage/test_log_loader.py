@@ -11,6 +11,14 @@ from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
 from barnabas.storage import log_loader as loading
+from barnabas.storage.directories.checkpoints import (
+    CLEANER_CHECKPOINT,
+    GAP_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    OffsetCheckpoint,
+)
 from barnabas.storage.directories.clean_shutdown import has_clean_shutdown
 from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.log.names import TopicPartition
@@ -131,3 +139,92 @@ def test_a_long_recovery_says_how_far_it_is(caplog: pytest.LogCaptureFixture) ->
     assert lines[0] == "recovery: 0 of 4 logs are open; /data/a-0/00000000000000000000.log: 0 %"
     assert lines[-1].startswith("recovery: 3 of 4 logs are open; /data/a-3/")
     assert len(lines) == 4, "once in a while"
+
+
+CHECKPOINTS = (
+    CLEANER_CHECKPOINT,
+    GAP_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+)
+
+
+def in_checkpoints(disk: Disk, partition: TopicPartition, log_dir: str = "/data") -> dict[str, int]:
+    found = {name: OffsetCheckpoint(disk, log_dir, name).read().get(partition) for name in CHECKPOINTS}
+    return {name: offset for name, offset in found.items() if offset is not None}
+
+
+def checkpoint_all(manager: LogManager, log_dir: str = "/data") -> None:
+    """As if the cleaner had worked, too."""
+    for log in manager.logs_in(log_dir).values():
+        log.gaps_end = 2
+    manager.checkpoint_gaps(log_dir)
+    manager.checkpoint_log_starts(log_dir)
+    manager.checkpoint_recovery_points(log_dir)
+    manager.checkpoint_high_watermarks(log_dir)
+    OffsetCheckpoint(manager.disk, log_dir, CLEANER_CHECKPOINT).write(
+        dict.fromkeys(manager.logs_in(log_dir), 2)
+    )
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_nothing_is_inherited_from_a_stray_of_the_same_name(is_clean: bool) -> None:
+    """cluster.md 17: a topic was deleted and made again while this broker was down.
+
+    The log start of the old one was found in the checkpoint after the next crash: records were gone.
+    """
+    disk = filled(is_clean=is_clean)
+    manager = manager_of(disk)
+    checkpoint_all(manager)
+    gone, kept = LOGS[1], LOGS[2]
+    known = in_checkpoints(disk, kept)
+    assert set(in_checkpoints(disk, gone)) == set(known) == set(CHECKPOINTS)
+    manager.dirs.close()
+    manager = opened(disk)
+    for _ in manager.load(is_stray=lambda partition, topic_id: partition == gone):
+        pass
+    assert in_checkpoints(disk, gone) == {}
+    assert in_checkpoints(disk, kept) == known
+    assert gone not in manager.checkpointed_high_watermarks
+    put(manager.get_or_create(gone, is_new=True), (b"k", b"new"))
+    manager.dirs.close()
+    log = manager_of(disk).logs[gone]
+    assert (log.log_start_offset, contents(log)) == (0, [(0, b"k", b"new")])
+
+
+def test_nothing_is_inherited_from_a_deleted_log_of_the_same_name() -> None:
+    """Its high watermark made a new leader expose what no other replica had."""
+    disk = filled(is_clean=True)
+    manager = manager_of(disk)
+    checkpoint_all(manager)
+    manager.dirs.close()
+    manager = manager_of(disk)
+    manager.delete(LOGS[1])
+    assert in_checkpoints(disk, LOGS[1]) == {}
+    assert set(in_checkpoints(disk, LOGS[2])) == set(CHECKPOINTS)
+
+
+def test_nothing_is_left_of_a_deletion_that_a_crash_ended() -> None:
+    disk = filled(is_clean=True)
+    manager = manager_of(disk)
+    checkpoint_all(manager)
+    manager.dirs.close()
+    manager = manager_of(disk)
+    manager.begin_delete(LOGS[1])
+    manager.dirs.close()
+    manager_of(disk)
+    assert in_checkpoints(disk, LOGS[1]) == {}
+    assert set(in_checkpoints(disk, LOGS[2])) == set(CHECKPOINTS)
+
+
+def test_the_high_watermark_is_that_of_the_current_log() -> None:
+    """Not that of its copy on the way to another directory, nor of an old topic's log there."""
+    disk = MemoryDisk()
+    manager = manager_of(disk, "/x", "/y")
+    log = manager.get_or_create(LOGS[0], is_new=True)
+    put(log, (b"k", b"1"), (b"l", b"2"))
+    manager.prefer(LOGS[0], "/y")
+    manager.get_or_create(LOGS[0], future=True)
+    manager.close()
+    assert manager_of(disk, "/x", "/y").checkpointed_high_watermarks == {LOGS[0]: 2}

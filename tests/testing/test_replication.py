@@ -17,6 +17,7 @@ SEEDS = 15
 CHUNK = 3
 BUGS = [bug.name for bug in PLANTED.values() if bug.scenario.startswith("replication")]
 CHUNKS = [range(first, first + CHUNK) for first in range(0, SEEDS, CHUNK)]
+FEW = CHUNKS[:2]
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=chunk_name)
@@ -31,6 +32,19 @@ def test_transactions_are_there_whole_or_not_at_all(seeds: range) -> None:
     """cluster.md 23."""
     for seed in seeds:
         play_or_raise(SCENARIOS["replication-transactions"], seed)
+
+
+@pytest.mark.parametrize("seeds", FEW, ids=chunk_name)
+def test_groups_keep_their_offsets_and_owners_while_coordinators_move(seeds: range) -> None:
+    """traps.md 21 and 26."""
+    for seed in seeds:
+        play_or_raise(SCENARIOS["replication-groups"], seed)
+
+
+@pytest.mark.parametrize("seeds", FEW, ids=chunk_name)
+def test_unclean_elections_lose_records_of_their_partition_only(seeds: range) -> None:
+    for seed in seeds:
+        play_or_raise(SCENARIOS["replication-unclean"], seed)
 
 
 @pytest.mark.parametrize("name", BUGS)

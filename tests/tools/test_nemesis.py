@@ -5,23 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from barnabas.batch.build import build
+from barnabas.batch.records import Record as BatchRecord
 from barnabas.testing.histories.checker import check
 from barnabas.testing.histories.events import (
     Acknowledged,
     Assigned,
     CommitRequested,
     Event,
+    FinalRead,
     Isolation,
     Partition,
     Polled,
     SendFailed,
     Sent,
+    SentAgain,
     TransactionEnded,
     TransactionOutcome,
 )
@@ -36,8 +43,9 @@ from tools.nemesis.clients import (
     RefusedError,
     RetriableError,
 )
+from tools.nemesis.confluent_client import Confluent, ConfluentProducer
 from tools.nemesis.faults import LONGEST_S, WEIGHTS, Fault, Kind, draw_faults
-from tools.nemesis.final_reads import differing_replicas
+from tools.nemesis.final_reads import differing_replicas, sent_again
 from tools.nemesis.load import (
     MAX_RETRIES,
     ExactlyOnceWorker,
@@ -171,6 +179,39 @@ def test_segments_may_be_cut_elsewhere(tmp_path: Path) -> None:
     assert differing_replicas([tmp_path / f"node-{number}" / "data" for number in range(2)], [A]) == []
 
 
+@pytest.mark.parametrize(
+    ("epochs", "workers", "found"),
+    [
+        ([(5, 0), (5, 1)], {"idempotent-c"}, [SentAgain("idempotent-c-1")]),
+        ([(5, 0), (6, 0)], {"idempotent-c"}, [SentAgain("idempotent-c-1")]),
+        # The broker should have known it.
+        ([(5, 0), (5, 0)], {"idempotent-c"}, []),
+        ([(5, 0), (5, 1), (5, 1)], {"idempotent-c"}, []),
+        # Our own client does not send anything again.
+        ([(5, 0), (5, 1)], {"another"}, []),
+        ([(5, 0)], {"idempotent-c"}, []),
+    ],
+)
+def test_a_copy_of_another_epoch_was_sent_again(
+    tmp_path: Path, epochs: list[tuple[int, int]], workers: set[str], found: list[SentAgain]
+) -> None:
+    replica = tmp_path / "a-0"
+    replica.mkdir()
+    log = b"".join(
+        build(
+            [BatchRecord(offset, 0, None, b"idempotent-c-1 padding")],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+        )
+        for offset, (producer_id, epoch) in enumerate(epochs)
+    )
+    (replica / "00000000000000000000.log").write_bytes(log)
+    read = tuple((offset, "idempotent-c-1") for offset in range(len(epochs)))
+    events = [FinalRead(A, isolation, read) for isolation in Isolation]
+    assert sent_again(events, [tmp_path / "absent", tmp_path], workers) == found
+
+
 # ------------------------------------------------------------------------------------------------------ the page
 
 
@@ -195,6 +236,54 @@ def test_the_page_has_a_row_for_each_run() -> None:
 
 def test_the_page_is_that_of_the_saved_results() -> None:
     assert PAGE.read_text("utf-8") == page(load())
+
+
+# ------------------------------------------------------------------------------------------------ confluent-kafka
+
+
+class StuckProducer:
+    """Does what it is told in send_offsets_to_transaction."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        self._answer()
+
+
+def send_offsets(monkeypatch: pytest.MonkeyPatch, library: Confluent, answer: Any) -> None:
+    producer = library.producer("localhost:1", "copies")
+    consumer = library.consumer("localhost:1", Isolation.COMMITTED, "g")
+    assert isinstance(producer, ConfluentProducer)
+    monkeypatch.setattr(producer, "_producer", StuckProducer(answer))
+    try:
+        producer.send_offsets(consumer, {A: 1})
+    finally:
+        consumer.close()
+
+
+def test_a_call_that_returns_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Confluent()
+    send_offsets(monkeypatch, library, lambda: None)
+    assert library.hangs == []
+
+
+def test_the_error_of_a_watched_call_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "slow", retriable=True))
+
+    with pytest.raises(RetriableError, match="slow"):
+        send_offsets(monkeypatch, Confluent(), fail)
+
+
+def test_a_call_that_hangs_ends_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.nemesis.confluent_client.HANGS_S", 0.1)
+    is_over = threading.Event()
+    library = Confluent()
+    with pytest.raises(FatalError, match="send_offsets_to_transaction has not returned"):
+        send_offsets(monkeypatch, library, is_over.wait)
+    assert library.hangs == ["send_offsets_to_transaction"]
+    is_over.set()
 
 
 # ------------------------------------------------------------------------------------------------------ the load

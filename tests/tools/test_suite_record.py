@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.suite_record import Record, Side, load, page, save, verdict
+from tools.suite_record import Record, Records, Side, load, page, save, verdict
 
 P, F, S = "passed", "failed", "skipped"
 
@@ -41,6 +41,10 @@ def test_another_run_is_made_where_it_could_change_something() -> None:
     assert side.is_decided("kcat", ["a", "b"])
 
 
+def records() -> Records:
+    return {1: record(), 3: Record(Side({"kcat": [{"a": P, "e": P}] * 2}), Side({"kcat": [{"a": F}] * 2}))}
+
+
 def record() -> Record:
     apache = Side(
         {"kcat": [{"a": P, "b|c": P, "d": S}] * 3, "hostile": [{"x": P}] * 2},
@@ -59,9 +63,10 @@ def test_tests_that_pass_only_on_apache_kafka_are_missing() -> None:
 
 def test_a_record_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     path = tmp_path / "compatibility.json"
-    assert load(path).apache.runs == {}
-    save(path, record())
-    again = load(path)
+    assert load(path)[1].apache.runs == {}
+    save(path, records())
+    assert load(path)[3].missing("kcat") == ["a", "e"]
+    again = load(path)[1]
     for suite in ("kcat", "hostile"):
         assert again.apache.verdicts(suite) == record().apache.verdicts(suite)
         assert again.barnabas.verdicts(suite) == record().barnabas.verdicts(suite)
@@ -70,9 +75,10 @@ def test_a_record_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_every_test() -> None:
-    shown = page(record())
-    assert "| [kcat](#kcat) | 2 passed, 1 skipped | 1 passed, 2 failed | 1 |\n" in shown
-    assert "| [hostile](#hostile) | 1 passed | not run | 1 |\n" in shown
-    assert "| `a` | passed | passed |\n" in shown
-    assert "| `b\\|c` | passed | **failed** |\n" in shown
-    assert "| `x` | passed | **not run** |\n" in shown
+    shown = page(records())
+    assert "| suite | Apache Kafka 4.1.0, one node | barnabas, one node | Apache Kafka 4.1.0, three" in shown
+    assert "| [kcat](#kcat) | 2 passed, 1 skipped | 1 passed, 2 failed | 2 passed | 1 failed | 3 |\n" in shown
+    assert "| [hostile](#hostile) | 1 passed | not run | not run | not run | 1 |\n" in shown
+    assert "| `a` | passed | passed | passed | **failed** |\n" in shown
+    assert "| `b\\|c` | passed | **failed** | not run | not run |\n" in shown
+    assert "| `x` | passed | **not run** | not run | not run |\n" in shown

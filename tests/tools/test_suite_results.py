@@ -74,6 +74,10 @@ LOGS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"librdkafka.log": "0003_b PASS\n0001_a HUNG\n0082_c SKIP\n0107_d NOTRUN\n"},
         {"0001_a": "failed", "0003_b": "passed", "0082_c": "skipped", "0107_d": "failed"},
     ),
+    "librdkafka-three": (
+        {"librdkafka-three.log": "0003_b PASS\n0001_a HUNG\n0082_c SKIP\n0107_d NOTRUN\n"},
+        {"0001_a": "failed", "0003_b": "passed", "0082_c": "skipped", "0107_d": "failed"},
+    ),
     "kafka-tools": ({"kafka-tools.d/quorum.log": "", "kafka-tools.out": "\n"}, {"quorum": "passed"}),
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cli.cluster.processes import start_time
 from tools import suites
 from tools.suite_record import Record, Side, load, save
 from tools.suite_results import Results
@@ -21,8 +22,9 @@ class Runs:
         self.left = {name.replace("_", "-"): list(runs) for name, runs in by_suite.items()}
         self.asked: list[list[str]] = []
 
-    def __call__(self, names: list[str]) -> dict[str, Results]:
+    def __call__(self, names: list[str], nodes: int) -> dict[str, Results]:
         self.asked.append(list(names))
+        self.nodes = nodes
         return {name: self.left[name].pop(0) for name in names}
 
 
@@ -33,7 +35,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(suites, "KEPT", tmp_path / "compatibility.json")
     monkeypatch.setattr(suites, "PAGE", tmp_path / "compatibility.md")
     apache = Side({"kcat": [{"a": P}] * 3, "franz-go": [{"T": P, "U": F}] * 3})
-    save(suites.KEPT, Record(apache))
+    save(suites.KEPT, {1: Record(apache), 3: Record(Side({"kcat": [{"a": P, "b": P}] * 2}))})
     return tmp_path
 
 
@@ -48,9 +50,9 @@ def test_two_good_runs_are_enough(place: Path, monkeypatch: pytest.MonkeyPatch) 
     runs = Runs(kcat=[{"a": P}] * 2, franz_go=[{"T": P, "U": F}, {"T": P, "U": P}])
     assert run(monkeypatch, runs, "kcat,franz-go") == 0
     assert runs.asked == [["kcat", "franz-go"]] * 2
-    kept = load(suites.KEPT)
+    kept = load(suites.KEPT)[1]
     assert kept.barnabas.verdicts("franz-go") == {"T": P, "U": F}
-    assert "| `T` | passed | passed |" in suites.PAGE.read_text("utf-8")
+    assert "| `T` | passed | passed | not run | not run |" in suites.PAGE.read_text("utf-8")
 
 
 def test_a_third_run_decides_where_two_disagree(
@@ -67,7 +69,7 @@ def test_a_third_run_decides_where_two_disagree(
 def test_earlier_results_are_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, Runs(kcat=[{"a": P}] * 2), "kcat") == 0
     assert run(monkeypatch, Runs(franz_go=[{"T": P}] * 2), "franz-go") == 0
-    kept = load(suites.KEPT)
+    kept = load(suites.KEPT)[1]
     assert kept.barnabas.verdicts("kcat") == {"a": P}
     assert kept.barnabas.verdicts("franz-go") == {"T": P}
 
@@ -79,7 +81,7 @@ def test_a_suite_that_could_not_run_fails(place: Path, monkeypatch: pytest.Monke
 
 def test_the_other_side_is_recorded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, Runs(hostile=[{"x": P, "y": F}] * 2), "--apache", "hostile") == 1
-    kept = load(suites.KEPT)
+    kept = load(suites.KEPT)[1]
     assert kept.wanted("hostile") == ["x"]
     assert kept.apache.versions["hostile"] == "4.1.0"
     assert kept.barnabas.runs == {}
@@ -95,6 +97,20 @@ def test_an_unknown_suite_and_missing_suites_are_reported(
     assert "set BARNABAS_SUITES" in capsys.readouterr().err
 
 
+def test_a_cluster_has_a_record_of_its_own(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(kcat=[{"a": P, "b": P}] * 2)
+    assert run(monkeypatch, runs, "--nodes", "3", "kcat") == 0
+    assert runs.nodes == 3
+    kept = load(suites.KEPT)
+    assert kept[3].barnabas.verdicts("kcat") == {"a": P, "b": P}
+    assert kept[1].barnabas.runs == {}
+    assert "| `b` | not run | not run | passed | passed |" in suites.PAGE.read_text("utf-8")
+    assert run(monkeypatch, Runs(), "librdkafka-three") == 2, "it needs a cluster"
+    assert "no such suite: librdkafka-three" in capsys.readouterr().err
+
+
 SUITE = """#!/bin/sh
 echo "== kcat"; mkdir -p "$SUITE_LOGS/kcat.d"; : > "$SUITE_LOGS/kcat.d/list.log"; : > "$SUITE_LOGS/kcat.d/big.log"
 echo "  FAIL big"; echo "== hostile"; echo "  PASS len -1" > "$SUITE_LOGS/hostile.log"
@@ -105,10 +121,30 @@ echo "BROKER_PID=$BROKER_PID $*" >> "$(dirname "$0")/called"
 def test_a_run_passes_a_broker_to_run_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "run-all").write_text(SUITE, "utf-8")
     (place / "run-all").chmod(0o755)
-    results = suites.run_ours(["kcat", "hostile"])
+    results = suites.run_ours(["kcat", "hostile"], 1)
     assert results == {"kcat": {"big": F, "list": P}, "hostile": {"len -1": P}}
     called = (place / "called").read_text("utf-8")
     assert called.startswith("BROKER_PID=")
     assert "BROKER_PID= " not in called
     assert called.endswith(" --only kcat,hostile\n")
     assert " 127.0.0.1:" in called
+
+
+ALONE = """#!/bin/sh
+echo "$BROKERS_COUNT $REPLICATION $BROKER_PID $1" >> "$(dirname "$0")/called"
+case $(wc -l < "$(dirname "$0")/called") in 1) word=FAIL;; *) word=PASS;; esac
+echo "  $word produce ok" > "$SUITE_LOGS/hostile.log"
+"""
+
+
+def test_a_suite_has_a_cluster_of_its_own(place: Path) -> None:
+    """`hostile` is run again until the broker that it talks to leads its topic."""
+    (place / "hostile").write_text(ALONE, "utf-8")
+    (place / "hostile").chmod(0o755)
+    assert suites.run_ours(["hostile"], 3) == {"hostile": {"produce ok": P}}
+    first, second = (place / "called").read_text("utf-8").splitlines()
+    assert first == second
+    count, replication, pid, addresses = first.split()
+    assert (count, replication) == ("3", "3")
+    assert len(addresses.split(",")) == 3
+    assert start_time(int(pid)) is None, "the cluster is down"

@@ -16,6 +16,7 @@ OnDelivery = Callable[[int | None, str | None], None]
 # The partitions of a consumer have changed: these are all that it has now.
 OnAssigned = Callable[[Sequence[Partition]], None]
 Record = tuple[Partition, int, bytes]
+CLASSIC, CONSUMER = "classic", "consumer"
 DELIVERY_TIMEOUT_MS = 15_000
 # An idempotent producer of librdkafka bumps its epoch when a record times out, and sends the others that were
 # in flight again with new sequence numbers: duplicates that no broker can prevent (librdkafka issue 4953).
@@ -24,7 +25,17 @@ REQUEST_TIMEOUT_MS = 5_000
 TRANSACTION_TIMEOUT_MS = 10_000
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 1_000
+# A member whose application hangs gives its partitions up.
+MAX_POLL_INTERVAL_MS = 20_000
 CALL_S = 10.0
+
+
+def membership(protocol: str) -> dict[str, int | str]:
+    """Options of a member; with the consumer protocol (KIP-848) its session is the broker's business."""
+    config: dict[str, int | str] = {"group.protocol": protocol, "max.poll.interval.ms": MAX_POLL_INTERVAL_MS}
+    if protocol == CLASSIC:
+        config |= {"session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+    return config
 
 
 class RetriableError(Exception):

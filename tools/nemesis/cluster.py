@@ -1,4 +1,4 @@
-"""The nodes: processes of barnabas, or of Apache Kafka as the control, with the same settings."""
+"""The nodes: processes of barnabas, of Apache Kafka, or some of each, with the same settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from tools.nemesis.hosts import Host, Hosts
 from tools.nemesis.shim import Control, build_shim
 
-ORACLE = Path("/work/shared/oracle/kafka")
+PROJECT = Path(__file__).resolve().parents[2]
+ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
 CLUSTER_ID = "IbvkabpoSYqtPFrap8D0hg"
 STOP_S = 60
 LAST_STOP_S = 10
@@ -77,7 +78,7 @@ class Node:
         self.data = host.folder / "data"
         self.is_paused = False
         self.process: subprocess.Popen[bytes] | None = None
-        self._system = system
+        self.system = system
         self._config = host.folder.parent / f"node-{host.id}.properties"
         self._environment = dict(os.environ)
         if shim is not None:
@@ -91,7 +92,7 @@ class Node:
     def exit_code(self) -> int | None:
         return None if self.process is None else self.process.poll()
 
-    def format(self, voters: str) -> None:
+    def format(self, voters: str, *options: str) -> None:
         host = self.host
         listeners = f"PLAINTEXT://{host.address}:{host.broker_port},CONTROLLER://{host.address}:{host.controller_port}"
         settings = {
@@ -103,7 +104,9 @@ class Node:
             **SETTINGS,
         }
         self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), "utf-8")
-        command = self._system.command("storage", "format", "-t", CLUSTER_ID, "-c", str(self._config))
+        command = self.system.command(
+            "storage", "format", "-t", CLUSTER_ID, "-c", str(self._config), *options
+        )
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"node {self.id} could not be formatted: {done.stdout}{done.stderr}")
@@ -111,7 +114,7 @@ class Node:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.host.prefix, *self._system.command("server-start", str(self._config))],
+                [*self.host.prefix, *self.system.command("server-start", str(self._config))],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -149,16 +152,18 @@ class Node:
 
 
 class Cluster:
-    """All nodes."""
+    """All nodes.  Those of both kinds need a release that each knows."""
 
-    def __init__(self, system: System, hosts: Hosts, folder: Path) -> None:
-        self.system = system
+    def __init__(
+        self, systems: Mapping[int, System], hosts: Hosts, folder: Path, release: str | None = None
+    ) -> None:
         self.hosts = hosts
+        self._release = release
         shim = build_shim(folder)
         if shim is None:
             hosts.lacking["shim"] = "there is no C compiler to build the preloaded library"
         self.nodes = {
-            number: Node(system, host, Control(folder / f"node-{number}.control"), shim)
+            number: Node(systems[number], host, Control(folder / f"node-{number}.control"), shim)
             for number, host in hosts.hosts.items()
         }
 
@@ -170,8 +175,9 @@ class Cluster:
         voters = ",".join(
             f"{host.id}@{host.address}:{host.controller_port}" for host in self.hosts.hosts.values()
         )
+        options = () if self._release is None else ("--release-version", self._release)
         for node in self.nodes.values():
-            node.format(voters)
+            node.format(voters, *options)
         for node in self.nodes.values():
             node.start()
 

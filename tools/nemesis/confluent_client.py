@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -12,10 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from barnabas.testing.histories.events import Isolation, Partition
 from tools.nemesis.clients import (
     CALL_S,
-    HEARTBEAT_MS,
+    CLASSIC,
     NO_DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
-    SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     AbortableError,
     ConsumerClient,
@@ -26,11 +27,14 @@ from tools.nemesis.clients import (
     Record,
     RefusedError,
     RetriableError,
+    membership,
 )
 
 MAX_POLLED = 500
 # How many messages about epoch bumps are kept.
 MAX_BUMPS = 1000
+# A call that takes so long, with a limit of CALL_S, does not return.
+HANGS_S = 3 * CALL_S
 
 
 def _config(bootstrap: str) -> dict[str, Any]:
@@ -59,7 +63,10 @@ class _EpochBumps(logging.Logger):
 
 
 class ConfluentProducer:
-    def __init__(self, bootstrap: str, transactional_id: str | None, bumps: list[str]) -> None:
+    def __init__(
+        self, bootstrap: str, transactional_id: str | None, bumps: list[str], hangs: list[str]
+    ) -> None:
+        self._hangs = hangs
         config = _config(bootstrap) | {
             "enable.idempotence": True,
             "acks": "all",
@@ -116,7 +123,12 @@ class ConfluentProducer:
     def send_offsets(self, consumer: ConsumerClient, offsets: Mapping[Partition, int]) -> None:
         assert isinstance(consumer, ConfluentConsumer)
         given = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-        self._call(self._producer.send_offsets_to_transaction, given, consumer.metadata(), CALL_S)
+        method, arguments = self._producer.send_offsets_to_transaction, (given, consumer.metadata(), CALL_S)
+        try:
+            self._call(_watched, HANGS_S, method, *arguments)
+        except TimeoutError as error:
+            self._hangs.append("send_offsets_to_transaction")
+            raise FatalError(str(error)) from error
 
     def close(self) -> None:
         # What was not sent yet is dropped, and reported as failed.
@@ -135,6 +147,33 @@ class ConfluentProducer:
             _raise(error)
 
 
+def _watched(limit_s: float, method: Any, *arguments: object) -> None:
+    """A call that may not return, in a thread that is left behind then.
+
+    librdkafka waits in send_offsets_to_transaction for a group coordinator that it has decommissioned, since
+    metadata lacked it for a moment, until some connection changes its state; and it does not look at the
+    time limit (librdkafka issues 5511 and 5456; tests/verify/replication/test_replication_librdkafka.py has
+    it on Apache Kafka).
+    """
+    outcome: SimpleQueue[KafkaException | None] = SimpleQueue()
+
+    def call() -> None:
+        try:
+            method(*arguments)
+        except KafkaException as error:
+            outcome.put(error)
+        else:
+            outcome.put(None)
+
+    threading.Thread(target=call, daemon=True, name=f"{threading.current_thread().name}-call").start()
+    try:
+        error = outcome.get(timeout=limit_s)
+    except Empty:
+        raise TimeoutError(f"{method.__name__} has not returned within {limit_s:.0f} s") from None
+    if error is not None:
+        raise error
+
+
 def _raise(error: KafkaException) -> NoReturn:
     cause = error.args[0]
     if cause.fatal():
@@ -151,17 +190,16 @@ def _record(message: Any) -> Record:
 
 
 class ConfluentConsumer:
-    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None) -> None:
+    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None, protocol: str) -> None:
         self._consumer = Consumer(
             _config(bootstrap)
+            | membership(protocol)
             | {
                 "group.id": group or "without-a-group",
                 "isolation.level": isolation.value,
                 "enable.auto.commit": False,
                 # A consumer without a group never asks: it would hide that records are lost.
                 "auto.offset.reset": "error" if group is None else "earliest",
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
                 "fetch.wait.max.ms": 200,
             }
         )
@@ -215,11 +253,14 @@ class ConfluentConsumer:
 class Confluent:
     name = "confluent-kafka"
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: str = CLASSIC) -> None:
         self.epoch_bumps: list[str] = []
+        # The calls that did not return.
+        self.hangs: list[str] = []
+        self._protocol = protocol
 
     def producer(self, bootstrap: str, transactional_id: str | None = None) -> ProducerClient:
-        return ConfluentProducer(bootstrap, transactional_id, self.epoch_bumps)
+        return ConfluentProducer(bootstrap, transactional_id, self.epoch_bumps, self.hangs)
 
     def consumer(self, bootstrap: str, isolation: Isolation, group: str | None = None) -> ConsumerClient:
-        return ConfluentConsumer(bootstrap, isolation, group)
+        return ConfluentConsumer(bootstrap, isolation, group, self._protocol)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import IsolationLevel as Level
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from barnabas.testing.histories.events import FinalPosition, FinalRead, Isolation, Partition
+from barnabas.batch.view import batches
+from barnabas.testing.histories.events import (
+    Event,
+    FinalPosition,
+    FinalRead,
+    Isolation,
+    Partition,
+    SentAgain,
+)
 from tools.nemesis.load import value_of
 
 RECOVERY_S = 120
@@ -172,6 +181,43 @@ def differing_replicas(folders: Iterable[Path], partitions: Iterable[Partition])
             )
             found.append(f"the replicas of {topic}-{number} differ: {sizes}")
     return found
+
+
+def sent_again(events: Iterable[Event], folders: Sequence[Path], workers: Container[str]) -> list[SentAgain]:
+    """What these workers' client has sent again as new records, by the logs of nodes that have stopped.
+
+    librdkafka bumps its producer epoch when a sequence number was skipped, and sends all that is not
+    acknowledged with new ones; also what was written already, if it does not know that.  Apache Kafka keeps
+    such a record twice as well (tests/verify/replication/test_replication_librdkafka.py).  A copy with the
+    same producer id and epoch is another matter: the broker should have known it.
+    """
+    places = Counter(
+        (event.partition, value)
+        for event in events
+        if isinstance(event, FinalRead) and event.isolation is Isolation.UNCOMMITTED
+        for _, value in event.records
+        if value.rpartition("-")[0] in workers
+    )
+    repeated = {place for place, count in places.items() if count > 1}
+    found = []
+    for partition in {partition for partition, _ in repeated}:
+        for value, epochs in _producer_epochs(folders, partition).items():
+            if (partition, value) in repeated and len(set(epochs)) == len(epochs):
+                found.append(SentAgain(value))
+    return found
+
+
+def _producer_epochs(folders: Sequence[Path], partition: Partition) -> dict[str, list[tuple[int, int]]]:
+    """The producer id and epoch of every copy of a value.  Replicas are equal: one is read."""
+    name = f"{partition[0]}-{partition[1]}"
+    replica = next(folder / name for folder in folders if (folder / name).is_dir())
+    epochs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for file in sorted(replica.glob("*.log")):
+        for batch in batches(file.read_bytes()):
+            for record in () if batch.is_control else batch.records():
+                value = value_of(bytes(record.value or b""))
+                epochs[value].append((batch.producer_id, batch.producer_epoch))
+    return epochs
 
 
 def _wait(what: str, lacking: Callable[[], str | None]) -> None:

@@ -14,10 +14,9 @@ from barnabas.client.sync import Consumer, Producer
 from barnabas.testing.histories.events import Isolation, Partition
 from tools.nemesis.clients import (
     CALL_S,
+    CLASSIC,
     DELIVERY_TIMEOUT_MS,
-    HEARTBEAT_MS,
     REQUEST_TIMEOUT_MS,
-    SESSION_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     AbortableError,
     ConsumerClient,
@@ -28,6 +27,7 @@ from tools.nemesis.clients import (
     Record,
     RefusedError,
     RetriableError,
+    membership,
 )
 
 CALL_MS = int(CALL_S * 1000)
@@ -121,7 +121,7 @@ def _record(record: Any) -> Record:
 
 
 class OwnConsumer:
-    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None) -> None:
+    def __init__(self, bootstrap: str, isolation: Isolation, group: str | None, protocol: str) -> None:
         config: dict[str, object] = {
             "bootstrap.servers": bootstrap,
             "isolation.level": isolation.value,
@@ -133,11 +133,7 @@ class OwnConsumer:
             "fetch.max.wait.ms": 200,
         }
         if group is not None:
-            config |= {
-                "group.id": group,
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
-            }
+            config |= {"group.id": group, **membership(protocol)}
         self._consumer = Consumer(config)
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
@@ -204,8 +200,11 @@ class _Listener:
 class Own:
     name = "barnabas"
 
+    def __init__(self, protocol: str = CLASSIC) -> None:
+        self._protocol = protocol
+
     def producer(self, bootstrap: str, transactional_id: str | None = None) -> ProducerClient:
         return OwnProducer(bootstrap, transactional_id)
 
     def consumer(self, bootstrap: str, isolation: Isolation, group: str | None = None) -> ConsumerClient:
-        return OwnConsumer(bootstrap, isolation, group)
+        return OwnConsumer(bootstrap, isolation, group, self._protocol)

@@ -49,6 +49,18 @@ G0 is counted, and no anomaly: Apache Kafka does not isolate transactions that w
 Jepsen allows it too. "Gap" is the longest time without an acknowledged record, of all producers together;
 it includes faults of two nodes at once, and of all. "Ended" counts nodes that stopped because their disk
 failed, as they should.
+
+Two faults of librdkafka 2.16 show in the remarks. `tests/verify/replication/test_replication_librdkafka.py`
+has both on Apache Kafka 4.1.0 too, which answers as barnabas does:
+
+- `send_offsets_to_transaction` does not return, whatever its time limit: a broker that metadata lacked for a
+  moment is decommissioned, and remains the group coordinator that the call waits for (librdkafka issues 5511
+  and 5456). The application gives up after 30 s and creates its client again.
+- Records are there twice: a request is written and its acknowledgement lost, its retry is refused with
+  NOT_ENOUGH_REPLICAS, and one that follows gets OUT_OF_ORDER_SEQUENCE_NUMBER, since the in-sync replicas are
+  back. librdkafka takes the refused records for unwritten, bumps its epoch and sends them with new sequence
+  numbers, by which no broker can know them. Copies count as "sent again" only if the log has them with
+  different producer ids or epochs; any other is a duplicate, and an anomaly.
 """
 
 

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from barnabas.testing.histories.anomalies import Anomaly
 from barnabas.testing.histories.checker import check
 from barnabas.testing.histories.events import Isolation, Partition
 from barnabas.testing.histories.jsonl import write_event
 from tools.nemesis.cluster import Cluster, System
 from tools.nemesis.confluent_client import Confluent
 from tools.nemesis.faults import Fault, Injector, Kind, draw_faults
-from tools.nemesis.final_reads import Judge, NotRecovered, differing_replicas
+from tools.nemesis.final_reads import Judge, NotRecovered, differing_replicas, sent_again
 from tools.nemesis.hosts import BALLAST, Hosts
 from tools.nemesis.load import (
     ExactlyOnceWorker,
@@ -219,6 +220,16 @@ class Run:
         self._cluster.down(graceful=True)
         folders = [node.data for node in self._cluster.nodes.values()]
         self.outcome.problems += differing_replicas(folders, self._partitions)
+        self._note_copies(folders)
+
+    def _note_copies(self, folders: list[Path]) -> None:
+        bumping = {
+            worker.name
+            for worker in self._workers
+            if worker.library is self._confluent and isinstance(worker, IdempotentWorker)
+        }
+        for event in sent_again(self.recorder.events, folders, bumping):
+            self.recorder.add(event)
 
     def _wait_calmly(self, seconds: float) -> None:
         until_s = time.monotonic() + seconds
@@ -236,11 +247,7 @@ class Run:
                 self._report_hanging(worker)
 
     def _report_hanging(self, worker: Worker) -> None:
-        """Every call of a client has a time limit: one that hangs is at fault, whatever the cluster did.
-
-        librdkafka 2.16 was seen to hang in send_offsets_to_transaction; its handler of TxnOffsetCommit can
-        return without a result.
-        """
+        """Every call of a client has a time limit: one that hangs is at fault, whatever the cluster did."""
         text = f"{worker.name} did not stop within {STOP_S:.0f} s"
         if worker.library.name == Own.name:
             self.outcome.problems.append(text)
@@ -260,6 +267,10 @@ class Run:
         for kind, count in report.counts.items():
             target = self.outcome.allowed if kind in report.allowed else self.outcome.anomalies
             target[kind.value] = count
+        if again := report.counts[Anomaly.SENT_AGAIN]:
+            self.outcome.remarks.append(f"confluent-kafka sent {again} records again with a bumped epoch")
+        if hangs := len(self._confluent.hangs):
+            self.outcome.remarks.append(f"confluent-kafka hung {hangs} x in {self._confluent.hangs[0]}")
         recorder = self.recorder
         gap = f"longest gap {recorder.longest_gap_s:.1f} s, {recorder.gap_began_s:.1f} s after the start"
         lines = [*report.lines(), gap, *self.outcome.problems]
@@ -281,7 +292,7 @@ def run(outcome: Outcome, system: System, folder: Path, say: Say, *, keep: bool,
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with Hosts(folder, outcome.nodes) as hosts:
-        cluster = Cluster(system, hosts, folder)
+        cluster = Cluster(dict.fromkeys(hosts.hosts, system), hosts, folder)
         play = Run(outcome, cluster, folder, say, planted=planted)
         try:
             play.play()

@@ -65,7 +65,12 @@ class FolderChanges:
         calls: list[Callable[[], None]] = [partial(self._disk.sync_folder, directory.path)]
         if directory.has_other_gaps(logs):  # most have none, and a checkpoint waits for the device
             calls.append(directory.plan_gaps(logs))
-        calls += [directory.plan_recovery_points(logs), directory.plan_log_starts(logs)]
+        calls += [
+            directory.plan_recovery_points(logs),
+            directory.plan_log_starts(logs),
+            # Apache Kafka leaves these to the next timer: a new leader may expose what only it has.
+            directory.plan_high_watermarks(logs),
+        ]
         if self._cleaner is not None:
             calls.append(self._cleaner.plan_checkpoint(directory.path))
         return in_order(calls)

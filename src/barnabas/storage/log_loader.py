@@ -71,7 +71,6 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Pend
     yield reading
     found = reading.finish()
     directory = manager.live[path] = found.live
-    manager.checkpointed_high_watermarks.update(found.high_watermarks)
     if found.folders:
         state = "were closed cleanly" if directory.was_clean else "were not closed cleanly and are recovered"
         logger.info("%s: opening %d logs, which %s", path, len(found.folders), state)
@@ -80,6 +79,8 @@ def load_dir(manager: LogManager, path: str, is_stray: IsStray) -> Iterator[Pend
     for folder, partition, topic_id in found.folders:
         if not (yield from _is_aside(manager, folder, partition, topic_id, is_stray)):
             logs.append((folder, partition))
+            if partition in found.high_watermarks and not folder.endswith(log_files.FUTURE_FOLDER):
+                manager.checkpointed_high_watermarks[partition] = found.high_watermarks[partition]
     while logs:
         some = [logs[at] for at in range(min(OPENED_PER_CALL, len(logs)))]
         options = {partition.topic: manager.options_for(partition.topic) for _, partition in some}
@@ -109,6 +110,11 @@ def _plan_checkpoints(manager: LogManager, found: _Directory) -> Iterator[Callab
     if directory.has_other_gaps(logs):
         # First: after a later recovery point, gaps that are not checkpointed would count as lost records.
         yield directory.plan_gaps(logs)
+    # A new partition with the name of one that was deleted, or is stray, would start with its values.
+    yield partial(directory.forget_others, set(logs))
+    if manager.cleaner is not None:
+        manager.cleaner.forget_gone(directory.path)
+        yield manager.cleaner.plan_checkpoint(directory.path)
     if found.folders and not directory.was_clean:
         # Rebuilt files are not synced, and must not be trusted once a log has a later segment.
         yield directory.plan_recovery_points(logs)
@@ -132,7 +138,6 @@ def _read_opened(manager: LogManager, path: str, directory: LogDir) -> _Director
     if manager.cleaner is not None:
         manager.cleaner.add_dir(path)
     named = partition_folders(disk, path)
-    directory.forget_others({partition for name, partition in named if not _waits_to_go(name)})
     folders = []
     for name, partition in named:
         manager.loading.check()
@@ -186,10 +191,6 @@ def _open_some(
         if manager.clock.monotonic_ns() >= until_ns:
             break
     return opened
-
-
-def _waits_to_go(name: str) -> bool:
-    return name.endswith((log_files.DELETE_FOLDER, log_files.STRAY_FOLDER))
 
 
 def _is_aside(

@@ -32,6 +32,7 @@ from barnabas.cli.cluster.processes import (
 )
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.main import main
+from barnabas.cli.server.node_file import read_properties
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.storage.directories.meta_properties import read_meta_properties
 from tests.cli.conftest import Call
@@ -148,6 +149,44 @@ def test_the_configuration_of_a_node() -> None:
     assert controller["listeners"] == "CONTROLLER://127.0.0.1:8"
     assert broker["controller.quorum.bootstrap.servers"] == "127.0.0.1:8"
     assert (broker["process.roles"], controller["process.roles"]) == ("broker", "controller")
+
+
+def test_options_of_all_nodes(tmp_path: Path) -> None:
+    given = {
+        "default.replication.factor": "2",
+        "super.users": r"User:a\b",
+        "broker.session.timeout.ms": "9000",
+    }
+    layout = format_nodes(DISK, create(DISK, str(tmp_path), 2, 1, None, given))
+    assert read_layout(DISK, str(tmp_path)) == layout
+    for node in layout.nodes:
+        read = read_properties(DISK, layout.properties_file(node))
+        assert given.items() <= read.items()
+        assert read["node.id"] == str(node.id)
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "reason"),
+    [
+        ("num.partitions", Exit.USAGE, "--override key=value"),
+        ("num.partitions=none", Exit.FAILED, "num.partitions"),
+        ("node.id=7", Exit.USAGE, "--override node.id: each node of a local cluster has its own"),
+    ],
+)
+def test_options_that_no_cluster_can_have(
+    tmp_path: Path, barnabas: Call, option: str, code: Exit, reason: str
+) -> None:
+    refused = barnabas("cluster", "up", "--dir", str(tmp_path), "--override", option)
+    assert refused.code == code
+    assert reason in refused.err
+    assert os.listdir(tmp_path) == [".lock"], "nothing is created"
+
+
+def test_options_of_an_existing_cluster(tmp_path: Path, barnabas: Call) -> None:
+    create(DISK, str(tmp_path), 1, 0, None, {"num.partitions": "2"})
+    refused = barnabas("cluster", "up", "--dir", str(tmp_path), "--override", "num.partitions=3")
+    assert refused.code == Exit.FAILED
+    assert "was created without --override num.partitions=3" in refused.err
 
 
 # Processes --------------------------------------------------------------------------------------------------

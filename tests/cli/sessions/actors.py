@@ -1,6 +1,6 @@
 """Clients that produce and consume while a session runs: the `&` lines of its file.
 
-    & produce TOPIC PARTITION COUNT [timestamp=MS]     records, sent and acknowledged
+    & produce TOPIC PARTITION COUNT [timestamp=MS] [size=BYTES]    records, sent and acknowledged
     & commit GROUP TOPIC:PARTITION=OFFSET...           offsets, for a group without members
     & join NAME group.id=G topic=T [OPTION=VALUE...]   a consumer with this client id, from here on; it is
                                                        waited for until it has partitions (but: assigned=no)
@@ -55,7 +55,7 @@ class Actors:
         names = [word for word in words if "=" not in word]
         match verb:
             case "produce":
-                self._produce(names[0], int(names[1]), int(names[2]), options.get("timestamp"))
+                self._produce(names[0], int(names[1]), int(names[2]), options)
             case "commit":
                 self._commit(names[0], options)
             case "join":
@@ -75,11 +75,13 @@ class Actors:
             case _:
                 raise AssertionError(f"unknown action {verb}")
 
-    def _produce(self, topic: str, partition: int, count: int, timestamp: str | None) -> None:
+    def _produce(self, topic: str, partition: int, count: int, options: dict[str, str]) -> None:
+        timestamp, size = options.get("timestamp"), int(options.get("size", "0"))
         with Producer({"bootstrap.servers": self._server}) as producer:
             for number in range(count):
                 when = None if timestamp is None else int(timestamp) + number
-                producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=when)
+                value = b"%d" % number
+                producer.send(topic, value.ljust(size, b"."), partition=partition, timestamp_ms=when)
             producer.flush()
 
     def _commit(self, group: str, offsets: dict[str, str]) -> None:

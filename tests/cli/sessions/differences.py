@@ -15,6 +15,8 @@ from typing import Any
 
 DIFFERENCES = Path(__file__).parents[2] / "data" / "cli" / "differences.toml"
 
+NEVER = "(?!)"
+
 
 @dataclass(frozen=True)
 class ExitRule:
@@ -29,12 +31,21 @@ class ExitRule:
 @dataclass(frozen=True)
 class TextRule:
     """A part of Apache Kafka's output that differs here; `unordered`: only the order
-    differs, of lines ("lines") or of words in them too."""
+    differs, of lines ("lines") or of words in them too; `random`: what differs from run to run, on both sides."""
 
     command: re.Pattern[str]
     kafka: re.Pattern[str]
     ours: str
     unordered: bool | str
+    random: re.Pattern[str]
+    why: str
+
+
+@dataclass(frozen=True)
+class AbsentRule:
+    """A tool that barnabas does not have."""
+
+    tool: str
     why: str
 
 
@@ -59,14 +70,17 @@ class Differences:
         self.texts = [
             TextRule(
                 re.compile(one["command"]),
-                re.compile(one.get("kafka", "(?!)"), re.M),
+                re.compile(one.get("kafka", NEVER), re.M),
                 one.get("ours", ""),
                 one.get("unordered", False),
+                re.compile(one.get("random", NEVER), re.M),
                 one["why"],
             )
             for one in rules("text")
         ]
-        self.met: set[ExitRule | TextRule] = set()
+        self.absent = [AbsentRule(one["tool"], one["why"]) for one in given["absent"]]
+        self._reports = [re.compile(pattern) for pattern in given["reports"]["commands"]]
+        self.met: set[ExitRule | TextRule | AbsentRule] = set()
 
     def without_java(self, lines: Iterable[str]) -> list[str]:
         """The output without JVM messages and usage texts."""
@@ -103,8 +117,27 @@ class Differences:
         for rule in self.texts:
             if not rule.command.search(command):
                 continue
-            changed = rule.kafka.sub(rule.ours, output)
+            changed = rule.random.sub("", rule.kafka.sub(rule.ours, output))
             if changed != output or rule.unordered:
                 self.met.add(rule)
             output, unordered = changed, unordered or rule.unordered
         return output, unordered
+
+    def without_random(self, command: str, output: str) -> str:
+        """The output of barnabas without what differs from run to run."""
+        for rule in self.texts:
+            if rule.command.search(command):
+                output = rule.random.sub("", output)
+        return output
+
+    def is_absent(self, command: str) -> bool:
+        """Whether barnabas has no such tool."""
+        for rule in self.absent:
+            if command.split()[0] == rule.tool:
+                self.met.add(rule)
+                return True
+        return False
+
+    def is_report(self, command: str) -> bool:
+        """Whether problems are the result of the command, and not errors."""
+        return any(pattern.search(command) for pattern in self._reports)

@@ -13,7 +13,8 @@ A file under tests/data/cli/sessions is read from top to bottom:
     < a line of standard input
     & join c-one group.id=g1 topic=orders       what clients do meanwhile (tests/cli/sessions/actors.py)
 
-SERVER and CONTROLLER stand for where the broker listens, FILES for the folder of the session.
+SERVER and CONTROLLER stand for where the broker listens, SERVERS for all brokers of a cluster, FILES for the
+folder of the session.
 Values that differ between runs are replaced by a word in <>: ids, times, ports.
 """
 
@@ -84,10 +85,17 @@ class Places:
     server: str
     controller: str
     files: Path
+    # All brokers of a cluster.
+    servers: str = ""
 
     def fill(self, text: str) -> str:
-        known = {"SERVER": self.server, "CONTROLLER": self.controller, "FILES": str(self.files)}
-        return re.sub(r"\b(SERVER|CONTROLLER|FILES)\b", lambda found: known[found[1]], text)
+        known = {
+            "SERVER": self.server,
+            "SERVERS": self.servers,
+            "CONTROLLER": self.controller,
+            "FILES": str(self.files),
+        }
+        return re.sub(r"\b(SERVERS?|CONTROLLER|FILES)\b", lambda found: known[found[1]], text)
 
     def normalise(self, text: str) -> str:
         """Replaces values that differ between runs."""

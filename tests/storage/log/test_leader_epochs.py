@@ -81,10 +81,10 @@ def test_an_epoch_above_those_of_the_file_waits_for_the_flush() -> None:
     epochs.write_out()
     epochs.assign(8, 40)
     assert epochs_of(disk).entries == [(4, 0), (7, 30)]
-    epochs.truncate_from_end(30)
+    epochs.truncate_from_end(25)
     # Records of epoch 5 would not show that epoch 7 was removed.
-    epochs.assign(5, 30)
-    assert epochs_of(disk).entries == [(4, 0), (5, 30)]
+    epochs.assign(5, 25)
+    assert epochs_of(disk).entries == [(4, 0), (5, 25)]
 
 
 def test_truncation_is_written_with_the_next_leader_or_at_the_close() -> None:
@@ -129,16 +129,64 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_try() -> None
     disk.make_folder("/log")
     epochs = LeaderEpochs(disk, "/log")
     epochs.load()
-    epochs.assign(5, 0)
+    epochs.assign(5, 2)
     epochs.write_out()
     disk.fail(1, errno.ENOSPC, kinds=(Kind.CREATE,))
     with pytest.raises(OSError, match="No space left"):
         epochs.assign(3, 0)
-    assert epochs.entries == [(5, 0)]
+    assert epochs.entries == [(5, 2)]
     epochs.assign(3, 0)
     again = LeaderEpochs(disk, "/log")
     again.load()
     assert [tuple(entry) for entry in again.entries] == [(3, 0)]
+
+
+def test_batches_show_that_an_epoch_of_the_file_has_gone() -> None:
+    """A leader that wrote nothing restarted; what follows is of an earlier epoch, and waits for no sync."""
+    disk = MemoryDisk()
+    epochs_of(disk, (4, 0), (7, 30)).write_out()
+    epochs = epochs_of(disk)
+    epochs.truncate_from_end(30)
+    batches = [(5, 30), (5, 33), (7, 35), (7, 36)]
+    for epoch, base_offset in batches:
+        epochs.assign(epoch, base_offset)
+    assert epochs_of(disk).entries == [(4, 0), (7, 30)], "nothing was written"
+    again = epochs_of(disk)
+    for epoch, base_offset in [(4, 20), *batches]:
+        again.restore(epoch, base_offset)
+    assert again.entries == epochs.entries == [(4, 0), (5, 30), (7, 35)]
+
+
+def test_a_later_epoch_before_the_log_start_is_written_at_once() -> None:
+    """Batches of epoch 5 do not begin where the file has an entry: they would be taken for epoch 7."""
+    disk = MemoryDisk()
+    epochs_of(disk, (4, 0), (7, 30)).write_out()
+    epochs = epochs_of(disk)
+    epochs.truncate_from_start(50)
+    epochs.assign(5, 50)
+    assert epochs_of(disk).entries == [(5, 50)]
+
+
+def test_an_earlier_log_start_in_the_file_is_no_reason_to_write_it() -> None:
+    disk = MemoryDisk()
+    epochs_of(disk, (4, 0), (7, 30)).write_out()
+    epochs = epochs_of(disk)
+    epochs.truncate_from_end(30)
+    epochs.truncate_from_start(15)
+    epochs.assign(5, 30)
+    again = epochs_of(disk)
+    assert again.entries == [(4, 0), (7, 30)]
+    again.restore(5, 30)
+    again.truncate_from_start(15)
+    assert again.entries == epochs.entries == [(4, 15), (5, 30)]
+
+
+def test_one_damaged_epoch_of_a_batch_restores_nothing() -> None:
+    """The CRC of a batch does not cover its leader epoch."""
+    epochs = epochs_of(MemoryDisk(), (4, 0), (7, 30))
+    for epoch, base_offset in [(4, 20), (7, 30), (3, 32), (7, 33), (-1, 34)]:
+        epochs.restore(epoch, base_offset)
+    assert epochs.entries == [(4, 0), (7, 30)]
 
 
 def test_what_the_file_has_already_is_not_written_again() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.batch.build import build
+from barnabas.batch.records import Record
 from barnabas.batch.view import BatchHeader, CorruptBatch
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
@@ -401,3 +403,23 @@ def test_segments_given_up_by_recovery_do_not_come_back() -> None:
     disk.power_loss()
     disk.restart()
     assert offsets(crashed(disk, recovery_point=1)) == [0, 1, 2, 3]
+
+
+def test_after_a_leader_that_wrote_nothing_an_earlier_epoch_waits_for_no_sync() -> None:
+    """The first batch after a restart wrote the leader epochs, and synced them, on the loop."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    write(log, 3)
+    log.assign_epoch(2, 3)
+    log.flush()
+    log.close()
+    log = open_log(disk)
+    before = disk.read_bytes(f"{FOLDER}/leader-epoch-checkpoint")
+    assert before == b"0\n2\n0 0\n2 3\n"
+    for epoch, base_offset in [(1, 3), (2, 4)]:
+        rows = [Record(base_offset, T0, b"k", b"v")]
+        log.append_as_follower(build(rows, base_offset=base_offset, leader_epoch=epoch), epoch)
+    assert disk.read_bytes(f"{FOLDER}/leader-epoch-checkpoint") == before
+    assert log.epochs.entries == [(0, 0), (1, 3), (2, 4)]
+    # A crash: the batches show that the file is wrong.
+    assert open_log(disk, clean=False, recovery_point=3).epochs.entries == [(0, 0), (1, 3), (2, 4)]

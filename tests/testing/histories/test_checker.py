@@ -28,6 +28,7 @@ from barnabas.testing.histories.events import (
     Polled,
     SendFailed,
     Sent,
+    SentAgain,
     TransactionBegun,
     TransactionEnded,
     TransactionOutcome,
@@ -129,6 +130,10 @@ PLANTED: dict[str, tuple[Anomaly, list[Event]]] = {
     "a value at two offsets": (
         Anomaly.DUPLICATE,
         [*acknowledged("a", 0), *finals(A, (0, "a"), (1, "a"))],
+    ),
+    "a value that was sent again with a new epoch": (
+        Anomaly.SENT_AGAIN,
+        [*acknowledged("a", 1), SentAgain("a"), *finals(A, (0, "a"), (1, "a"))],
     ),
     "a value in two partitions": (
         Anomaly.DUPLICATE,

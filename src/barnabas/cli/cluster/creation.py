@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from barnabas.cli.cluster.layout import (
     HOST,
@@ -17,6 +19,7 @@ from barnabas.cli.cluster.layout import (
 )
 from barnabas.cli.storage.format import format_all, make_plan
 from barnabas.config.node.node import read_node
+from barnabas.config.values.properties import dumps
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.random import SystemRandom, random_uuid
@@ -32,15 +35,40 @@ QUICK_TIMEOUTS = {
 }
 # As Apache Kafka has them by default, if there are as many brokers.
 INTERNAL_REPLICAS, INTERNAL_MIN_ISR = 3, 2
+# Which nodes there are, and where: these options differ from node to node.
+OWN_OPTIONS = (
+    "process.roles",
+    "node.id",
+    "broker.id",
+    "listeners",
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "log.dirs",
+    "log.dir",
+    "metadata.log.dir",
+)
+NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 
 
-def create(disk: Disk, folder: str, brokers: int, controllers: int, port: int | None) -> Layout:
-    """Chooses ids and ports, and writes the file of the cluster; nothing is formatted yet."""
+def create(
+    disk: Disk,
+    folder: str,
+    brokers: int,
+    controllers: int,
+    port: int | None,
+    overrides: Mapping[str, str] = NO_OVERRIDES,
+) -> Layout:
+    """Chooses ids and ports, and writes the file of the cluster; nothing is formatted yet.  Raises
+    ConfigError for options that no node could have."""
     random = SystemRandom()
     nodes = planned_nodes(brokers, controllers)
     ports = choose_ports(sum(len(node.roles) for node in nodes), port)
     nodes = [replace(node, directory_id=str(random_uuid(random))) for node in with_ports(nodes, ports)]
-    layout = Layout(folder, str(random_uuid(random)), nodes=nodes)
+    layout = Layout(folder, str(random_uuid(random)), nodes=nodes, overrides=dict(overrides))
+    for node in layout.nodes:
+        read_node(properties(layout, node))
     disk.make_folder(folder)
     layout.write(disk)
     return layout
@@ -51,8 +79,7 @@ def format_nodes(disk: Disk, layout: Layout) -> Layout:
     for node in layout.nodes:
         disk.make_folder(layout.node_folder(node))
         given = properties(layout, node)
-        content = "".join(f"{name}={value}\n" for name, value in given.items())
-        disk.write_atomically(layout.properties_file(node), content.encode())
+        disk.write_atomically(layout.properties_file(node), dumps(given))
         _format(disk, layout, node, given)
     layout = replace(layout, is_formatted=True)
     layout.write(disk)
@@ -77,6 +104,7 @@ def properties(layout: Layout, node: LocalNode) -> dict[str, str]:
         # With two brokers, one of them may be away.
         "transaction.state.log.min.isr": str(min(INTERNAL_MIN_ISR, max(1, replicas - 1))),
         **QUICK_TIMEOUTS,
+        **layout.overrides,
     }
 
 

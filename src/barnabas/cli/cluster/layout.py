@@ -1,6 +1,6 @@
 """The folder of a local cluster: its nodes and their files.
 
-cluster.json               the cluster id, and the ids, roles and ports of the nodes
+cluster.json               the cluster id; the ids, roles and ports of the nodes; options of all nodes
 node-1/server.properties   as `server-start` reads it
 node-1/data/               the log directory
 node-1/server.log
@@ -58,6 +58,8 @@ class Layout:
     cluster_id: str
     is_formatted: bool = False
     nodes: list[LocalNode] = field(default_factory=list)
+    # Options of all nodes, besides those that every local cluster has.
+    overrides: dict[str, str] = field(default_factory=dict)
 
     def node_folder(self, node: LocalNode) -> str:
         return os.path.join(self.folder, node.name)

@@ -34,6 +34,7 @@ from barnabas.cli.framework.numbers import whole_number
 from barnabas.cli.friendly.framework import add_output
 from barnabas.runtime.disk.folder_disk import FolderDisk
 
+PROGRAM = "barnabas cluster up"
 DEFAULT_BROKERS = 3
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 60
@@ -69,6 +70,13 @@ def declare_up(parser: ArgumentParser) -> None:
         help="number of separate controllers (default 0: the first brokers, at most 5, are controllers too)",
     )
     add("--port", type=whole_number(1, MAX_PORT), metavar="PORT", help="first port (default: free ports)")
+    add(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of all nodes of a new cluster; may be repeated",
+    )
     add_folder(parser)
     _add_timeout(parser, START_TIMEOUT_S)
 
@@ -177,13 +185,27 @@ def up(parser: ArgumentParser, options: Namespace) -> int:
 
 
 def _create(disk: FolderDisk, folder: str, options: Namespace) -> Layout:
-    from barnabas.cli.cluster.creation import create
+    from barnabas.cli.cluster.creation import OWN_OPTIONS, create
+    from barnabas.config.errors import ConfigError
 
     brokers = DEFAULT_BROKERS if options.brokers is None else options.brokers
     controllers = options.controllers or 0
     if not 0 < brokers + controllers <= MAX_NODES:
-        raise UsageError(f"barnabas cluster up: a cluster has between 1 and {MAX_NODES} nodes")
-    return create(disk, folder, brokers, controllers, options.port)
+        raise UsageError(f"{PROGRAM}: a cluster has between 1 and {MAX_NODES} nodes")
+    overrides = _overrides(options)
+    for key in overrides:
+        if key in OWN_OPTIONS:
+            raise UsageError(f"{PROGRAM}: --override {key}: each node of a local cluster has its own")
+    try:
+        return create(disk, folder, brokers, controllers, options.port, overrides)
+    except ConfigError as error:
+        raise CommandError(f"barnabas: {error}") from error
+
+
+def _overrides(options: Namespace) -> dict[str, str]:
+    from barnabas.cli.server.node_file import overrides_of
+
+    return overrides_of(PROGRAM, options.override)
 
 
 def _check_same(layout: Layout, options: Namespace) -> None:
@@ -191,6 +213,12 @@ def _check_same(layout: Layout, options: Namespace) -> None:
     separate = sum(node.broker_port is None for node in layout.nodes)
     has = {"--brokers": len(layout.brokers), "--controllers": separate, "--port": min(layout.nodes[0].ports)}
     asked = {"--brokers": options.brokers, "--controllers": options.controllers, "--port": options.port}
+    for key, wanted in _overrides(options).items() if options.override else ():
+        if layout.overrides.get(key) != wanted:
+            raise CommandError(
+                f"barnabas: the cluster in {layout.folder} was created without --override {key}={wanted};"
+                " change the server.properties of its nodes, or choose another folder with --dir"
+            )
     for flag, value in asked.items():
         if value is not None and value != has[flag]:
             raise CommandError(

@@ -147,18 +147,21 @@ class LogCleaner:
 
     def _note(self, log_dir: str, partition: TopicPartition, offset: int | None) -> None:
         """Set or (None) remove a partition's entry.  Also removes entries of logs that no longer exist."""
-        known = self._clean_up_to.get(log_dir)
-        if known is None:
-            return
-        kept = {tp: at for tp, at in known.items() if tp in self._logs and tp != partition}
+        kept = {tp: at for tp, at in self._known(log_dir).items() if tp in self._logs and tp != partition}
         if offset is not None:
             kept[partition] = offset
-        if kept != known:
+        self._keep(log_dir, kept)
+
+    def _known(self, log_dir: str) -> dict[TopicPartition, int]:
+        return self._clean_up_to.get(log_dir, {})
+
+    def _keep(self, log_dir: str, kept: dict[TopicPartition, int]) -> None:
+        if log_dir in self._clean_up_to and kept != self._clean_up_to[log_dir]:
             self._clean_up_to[log_dir] = kept
             self._unwritten.add(log_dir)
 
     def plan_checkpoint(self, log_dir: str) -> Piece:
-        """A call that writes the changes by cleaning and by the three methods below; waits for the device."""
+        """A call that writes the changes by cleaning and by the four methods below; waits for the device."""
         if log_dir not in self._unwritten:
             return _nothing
         self._unwritten.discard(log_dir)
@@ -170,17 +173,22 @@ class LogCleaner:
         self._uncleanable.discard(partition)
         self._note(log_dir, partition, None)
 
+    def forget_gone(self, log_dir: str) -> None:
+        """Remove the entries of logs that are not in this directory; call it when all of them are open."""
+        here = {tp: at for tp, at in self._known(log_dir).items() if self._dir_of(tp) == log_dir}
+        self._keep(log_dir, here)
+
     def moved(self, partition: TopicPartition, old_dir: str, new_dir: str) -> None:
         """Move the entry of a partition that changed directories.  Call `plan_checkpoint` afterwards."""
         self._leave(partition)
-        offset = self._clean_up_to.get(old_dir, {}).get(partition)
+        offset = self._known(old_dir).get(partition)
         if offset is not None:
             self._note(old_dir, partition, None)
             self._note(new_dir, partition, offset)
 
     def truncated(self, partition: TopicPartition, log_dir: str, offset: int) -> None:
         """Limit the entry of a truncated log to this offset.  Call `plan_checkpoint` afterwards."""
-        clean = self._clean_up_to.get(log_dir, {}).get(partition)
+        clean = self._known(log_dir).get(partition)
         if clean is not None and clean > offset:
             self._note(log_dir, partition, offset)
 

@@ -64,9 +64,9 @@ class LogDir:
         remove_clean_shutdown(self._disk, self.path)
 
     def forget_others(self, present: Set[TopicPartition]) -> None:
-        """Remove checkpoint entries of partitions that are not in this directory.
+        """Remove checkpoint entries of partitions that have no log in this directory.
 
-        A crash during a deletion leaves them, and a new partition of the same name would start with them.
+        They are of logs that were found to be stray, or whose deletion a crash interrupted.
         """
         for checkpoint in (self.recovery_points, self.log_starts, self.high_watermarks, self.gaps):
             known = self._read(checkpoint, "it is read as if it were empty")

@@ -9,7 +9,7 @@ those with the same or a later start offset: their records were truncated or nev
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -118,9 +118,8 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Add the start offset of a leader epoch.
 
-        An epoch above those in the file is written in the background or with the next flush: after an earlier
-        crash, recovery restores it from the batches.  So becoming the leader of ten thousand partitions waits
-        for no syncs.
+        It is written in the background or with the next flush if recovery, after an earlier crash, restores
+        it from the batches.  So becoming the leader of ten thousand partitions waits for no syncs.
         """
         if epoch == self._latest_epoch and start_offset >= self.entries[-1].start_offset:
             return
@@ -131,7 +130,7 @@ class LeaderEpochs:
             return
         # Every truncation drops the epoch of an empty log, and it is then assigned again.
         self._unwritten = self._written != tuple(self.entries)
-        if self._unwritten and self._written and epoch <= self._written[-1].epoch:
+        if self._unwritten and not self._is_restorable(epoch):
             try:
                 self._write()
             except OSError:
@@ -139,6 +138,34 @@ class LeaderEpochs:
                 self._replace(before)
                 raise
         self._report_unwritten()
+
+    def _is_restorable(self, epoch: int) -> bool:
+        """Whether `restore` makes the same entries of the file and the batches of the log.
+
+        The first batch of an epoch shows that the file is wrong where it has another epoch from that very
+        offset on.  A restart leaves such a file: of a leader that wrote nothing, or whose records were lost.
+        """
+        if not self._written or epoch > self._written[-1].epoch:
+            return True
+        first, starts = self.entries[0], {entry.start_offset for entry in self.entries}
+        return all(
+            # Or it is before the log start, which is known when the file is read again.
+            entry.start_offset in starts
+            or (entry.start_offset < first.start_offset and entry.epoch <= first.epoch)
+            for entry in set(self._written).difference(self.entries)
+        )
+
+    def restore(self, epoch: int, base_offset: int) -> None:
+        """Called with every batch that recovery reads, in order."""
+        if epoch == self._latest_epoch or epoch < 0:
+            return
+        if epoch < self._latest_epoch:
+            # One lower epoch alone may be damaged: the CRC does not cover it.
+            at = bisect_left(self.entries, base_offset, key=lambda entry: entry.start_offset)
+            entry = self.entries[at] if at < len(self.entries) else None
+            if entry is None or entry.start_offset != base_offset or entry.epoch == epoch:
+                return
+        self.assign(epoch, base_offset)
 
     def assign_all(self, entries: Iterable[tuple[int, int]]) -> None:
         """Add several entries with a single write."""

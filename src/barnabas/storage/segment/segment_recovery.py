@@ -71,9 +71,7 @@ def _watched(segment: Segment, watch: Watch) -> Iterator[tuple[int, bytes, list[
 
 def _replay(segment: Segment, producers: Producers, epochs: LeaderEpochs, found: Found) -> None:
     header = found.header
-    latest_epoch = epochs.latest_epoch
-    if header.leader_epoch > (-1 if latest_epoch is None else latest_epoch):
-        epochs.assign(header.leader_epoch, header.base_offset)
+    epochs.restore(header.leader_epoch, header.base_offset)
     ended = replay_batch(producers, header, view_of(found.data, found.start))
     if ended is not None and ended[0].aborted:
         completed, last_stable_offset = ended

@@ -18,6 +18,7 @@ class Anomaly(StrEnum):
     ABORTED_READ = "aborted read"
     INCONSISTENT_OFFSET = "inconsistent offset"
     DUPLICATE = "duplicate"
+    SENT_AGAIN = "sent again"
     TORN_TRANSACTION = "torn transaction"
     POLL_SKIP = "poll skip"
     NON_MONOTONIC_POLL = "non-monotonic poll"
@@ -33,6 +34,7 @@ MEANINGS: dict[Anomaly, str] = {
     Anomaly.ABORTED_READ: "a value was read whose transaction did not commit, or whose send failed (G1a)",
     Anomaly.INCONSISTENT_OFFSET: "two values were seen at one offset of a partition",
     Anomaly.DUPLICATE: "a value of an idempotent producer is at two offsets, or an input has two outputs",
+    Anomaly.SENT_AGAIN: "a value is at two offsets because its client sent it again as a new one",
     Anomaly.TORN_TRANSACTION: "some values of a transaction are visible and others are not, or the offsets "
     "of its input were committed without its output",
     Anomaly.POLL_SKIP: "a consumer or a group was not given a record between two that it was given",
@@ -47,7 +49,8 @@ MEANINGS: dict[Anomaly, str] = {
 
 # Apache Kafka does not isolate transactions that write at the same time: two of them may append to two
 # partitions in different order.  Jepsen allows G0 for the same reason.
-ALLOWED: frozenset[Anomaly] = frozenset({Anomaly.G0})
+# No cluster can tell that what a client sends with a new producer epoch is a record that it has already.
+ALLOWED: frozenset[Anomaly] = frozenset({Anomaly.G0, Anomaly.SENT_AGAIN})
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,16 @@ class SendFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SentAgain:
+    """A producer has sent a value again as a new one: its copies have different producer ids or epochs.
+
+    librdkafka does so when it bumps its epoch while the outcome of a request is unknown.
+    """
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionBegun:
     """A producer has begun a transaction; `transaction` is unique in the history."""
 
@@ -154,6 +164,7 @@ Event = (
     Sent
     | Acknowledged
     | SendFailed
+    | SentAgain
     | TransactionBegun
     | CommitRequested
     | TransactionEnded

@@ -19,6 +19,7 @@ from barnabas.testing.histories.events import (
     Polled,
     SendFailed,
     Sent,
+    SentAgain,
     TransactionBegun,
     TransactionEnded,
     TransactionOutcome,
@@ -42,6 +43,7 @@ class Send:
     acknowledged_at: int = NEVER
     offset: int | None = None
     has_failed: bool = False
+    is_sent_again: bool = False
 
     @property
     def is_acknowledged(self) -> bool:
@@ -155,6 +157,8 @@ class Facts:
                     self._add_place(send.sent.partition, offset, value)
             case SendFailed(value, is_definite):
                 self._send(value).has_failed = is_definite
+            case SentAgain(value):
+                self._send(value).is_sent_again = True
             case TransactionBegun(transaction, producer):
                 if transaction in self.transactions:
                     raise HistoryError(f"transaction {transaction} was begun twice")

@@ -28,7 +28,8 @@ def _check_places(facts: Facts, report: Report) -> None:
             report.add(Anomaly.PHANTOM_READ, f"{value} at {_at(*places[0])} was never sent")
         elif len(places) > 1 and send.sent.is_idempotent:
             where = ", ".join(_at(*place) for place in places)
-            report.add(Anomaly.DUPLICATE, f"{value} of producer {send.sent.producer} is at {where}")
+            kind = Anomaly.SENT_AGAIN if send.is_sent_again else Anomaly.DUPLICATE
+            report.add(kind, f"{value} of producer {send.sent.producer} is at {where}")
 
 
 def _check_lost_writes(facts: Facts, report: Report) -> None:

@@ -196,3 +196,35 @@ def test_a_marker_of_an_earlier_epoch_is_found() -> None:
     history = history_of(transactional(0, b"a", producer_epoch=3))
     with pytest.raises(InvariantError, match="ends"):
         expose(history, marker(1, ControlType.COMMIT, producer_epoch=2))
+
+
+def test_an_unclean_election_loses_what_its_leader_lacks_and_nothing_else() -> None:
+    history = history_of(content(0, b"a", producer=7, sequence=0), content(1, b"b", b"c"), content(3, b"d"))
+    history.elected_uncleanly(2)
+    assert history.is_disputed
+    log = history.batches_in(history.committed[0].content + content(1, b"e", epoch=1), 0)
+    history.rewind_to(log, 0)
+    assert (history.end_offset, history.offsets, history.is_disputed) == (1, {b"a": 0}, False)
+    assert history.exposed_before(2) == 1
+    history.expose(log[1:], 2, 2)
+    assert history.offsets == {b"a": 0, b"e": 1}
+    # Its leader may have forgotten producers with their records: any number is the first, and the next follows.
+    expose(history, content(2, b"f", epoch=2, producer=7, sequence=5), epoch=2)
+    with pytest.raises(InvariantError, match="the sequence number 9, not 6"):
+        expose(history, content(3, b"g", epoch=2, producer=7, sequence=9), epoch=2)
+
+
+def test_after_an_unclean_election_a_value_is_still_there_once_only() -> None:
+    history = history_of(content(0, b"a"), content(1, b"b"))
+    history.elected_uncleanly(1)
+    history.rewind_to(history.committed[:1], 0)
+    expose(history, content(1, b"b", epoch=1), epoch=1)
+    with pytest.raises(InvariantError, match="again at 2"):
+        expose(history, content(2, b"a", epoch=1), epoch=1)
+
+
+def test_records_before_the_log_start_are_no_loss() -> None:
+    history = history_of(content(0, b"a"), content(1, b"b"), content(2, b"c"))
+    history.elected_uncleanly(1)
+    history.rewind_to(history.committed[1:2], 1)
+    assert history.end_offset == 2

@@ -71,6 +71,7 @@ class ClassicConsumer(Client):
         )
         caller = Caller(self.name, "/127.0.0.1", JOIN_VERSION)
         self.call(
+            request,
             lambda machine, context: machine.classic.join(request, caller, context),
             partial(self._joined, self._attempt),
             timeout_ns=JOIN_TIMEOUT_NS,
@@ -111,6 +112,7 @@ class ClassicConsumer(Client):
                 self.scene.book.check_assigned(self.group_id, generation, member_id, who, owned)
 
         self.call(
+            request,
             lambda machine, context: machine.classic.sync(request, context),
             partial(self._synced, self._attempt),
             check,
@@ -126,7 +128,7 @@ class ClassicConsumer(Client):
             for topic in subscription.topics:
                 subscribers.setdefault(topic, []).append(member.member_id)
         for topic, member_ids in subscribers.items():
-            for partition in self.scene.partitions(topic):
+            for partition in self.scene.partitions_of(topic):
                 member_id = member_ids[partition % len(member_ids)]
                 dealt[member_id].setdefault(topic, []).append(partition)
         return [
@@ -165,6 +167,7 @@ class ClassicConsumer(Client):
             group_instance_id=self.instance_id,
         )
         self.call(
+            request,
             lambda machine, context: machine.classic.heartbeat(request, context),
             partial(self._beaten, attempt),
         )
@@ -185,7 +188,7 @@ class ClassicConsumer(Client):
         return self._seen != self._look()
 
     def _look(self) -> list[int]:
-        return [len(self.scene.partitions(topic)) for topic in self.topics]
+        return [len(self.scene.partitions_of(topic)) for topic in self.topics]
 
     def work(self) -> None:
         """Commit offsets of the partitions that it believes to own."""
@@ -209,7 +212,7 @@ class ClassicConsumer(Client):
             member_id=self.member_id, group_instance_id=self.instance_id, reason="the test wants it so"
         )
         request = LeaveGroupRequest(group_id=self.group_id, members=[member])
-        self.call(lambda machine, context: machine.classic.leave(request, context), lambda _: None)
+        self.call(request, lambda machine, context: machine.classic.leave(request, context), lambda _: None)
         self.is_alive = False
 
 

@@ -67,6 +67,7 @@ class ConsumerProtocolConsumer(Client):
         """
         requester = HeartbeatContext(Caller(self.name, "/127.0.0.1", HEARTBEAT_VERSION), lambda _: True)
         self.call(
+            request,
             lambda machine, context: machine.consumer.heartbeat(request, requester, context),
             then,
             in_order=True,

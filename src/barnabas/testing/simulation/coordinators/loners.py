@@ -13,7 +13,7 @@ from barnabas.coordinator.group.offsets.commit import commit_in_transaction
 from barnabas.coordinator.group.offsets.delete import delete
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from barnabas.testing.simulation.coordinators.members import Client, Scene
+from barnabas.testing.simulation.coordinators.members import Client, Scene, ShardScene
 
 TXN_VERSION = 5
 MARKER_RETRY_NS = 50 * NS_PER_MS
@@ -29,7 +29,7 @@ class Loner(Client):
 
     def work(self) -> None:
         random = self.scene.random
-        known = [(topic, index) for topic in self.topics for index in self.scene.partitions(topic)]
+        known = [(topic, index) for topic in self.topics for index in self.scene.partitions_of(topic)]
         chosen = [partition for partition in known if random.integer(0, 1)]
         if chosen and random.integer(0, 5):
             self.commit(chosen, "", -1)
@@ -46,21 +46,22 @@ class Loner(Client):
                 for topic, index in chosen
             ],
         )
-        self.call(lambda machine, context: delete(machine.offsets, request, context), lambda _: None)
+        self.call(request, lambda machine, context: delete(machine.offsets, request, context), lambda _: None)
 
 
 class TransactionalCommitter(Client):
     """Commits offsets of a group in transactions, which it commits or aborts a while later."""
 
-    def __init__(self, scene: Scene, group_id: str, name: str, topics: Sequence[str]) -> None:
+    def __init__(self, scene: ShardScene, group_id: str, name: str, topics: Sequence[str]) -> None:
         super().__init__(scene, group_id, name)
+        self._host = scene.host
         self.topics = list(topics)
         self._producer_id = 1_000 + len(name) + sum(map(ord, group_id))
         self._is_open = False
 
     def work(self) -> None:
         random = self.scene.random
-        known = [(topic, index) for topic in self.topics for index in self.scene.partitions(topic)]
+        known = [(topic, index) for topic in self.topics for index in self.scene.partitions_of(topic)]
         chosen = [partition for partition in known if random.integer(0, 1)]
         if not chosen:
             return
@@ -83,6 +84,7 @@ class TransactionalCommitter(Client):
             ],
         )
         self.call(
+            request,
             lambda machine, context: commit_in_transaction(machine.offsets, request, TXN_VERSION, context),
             self._taken,
         )
@@ -104,4 +106,4 @@ class TransactionalCommitter(Client):
             assert isinstance(error, KafkaError), error
             self.after(MARKER_RETRY_NS, partial(self._end, committed))
 
-        self.scene.host.ask(lambda _, __: Decision((), None, marker=marker)).then(ended, refused)
+        self._host.ask(lambda _, __: Decision((), None, marker=marker)).then(ended, refused)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
@@ -20,7 +20,9 @@ from barnabas.coordinator.group.offsets.commit import commit
 from barnabas.coordinator.group.offsets.fetch import fetch
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.world import World
 from barnabas.testing.simulation.coordinators.group_book import Book, Sent
 from barnabas.testing.simulation.coordinators.shard_host import Cluster, Host, Wire
@@ -35,8 +37,44 @@ BACKOFF_NS = 100 * NS_PER_MS
 COMMIT_VERSION = 9
 
 
-class Scene:
-    """State shared by all clients of a world."""
+class Scene(Protocol):
+    """What the clients of a world share: time, metadata, the model, and the way to their coordinator."""
+
+    random: SeededRandom
+
+    @property
+    def book(self) -> Book: ...
+
+    @property
+    def world(self) -> World: ...
+
+    def new_offset(self) -> int:
+        """Every commit has a unique offset, by which it is identified."""
+        ...
+
+    def partitions_of(self, topic: str) -> list[int]: ...
+
+    def topic_of(self, topic_id: Uuid) -> str | None: ...
+
+    def after(self, delay_ns: int, action: Callable[[], None]) -> None: ...
+
+    def call(
+        self,
+        client: Client,
+        request: Message,
+        decide: Callable[[GroupMachine, Context], Decision[R]],
+        then: Callable[[R | KafkaError | None], None],
+        check: Callable[[R, int], None] | None,
+        timeout_ns: int,
+        *,
+        in_order: bool,
+    ) -> None:
+        """Ask the coordinator of its group: by the request on the wire, or by what its machine decides."""
+        ...
+
+
+class ShardScene:
+    """All clients of a world with one shard, and nothing between them but a wire."""
 
     def __init__(
         self, world: World, cluster: Cluster, host: Host[GroupMachine], wire: Wire, book: Book
@@ -50,17 +88,39 @@ class Scene:
         self._next_offset = 0
 
     def new_offset(self) -> int:
-        """Every commit has a unique offset, by which it is identified."""
         self._next_offset += 1
         return self._next_offset
 
-    def partitions(self, topic: str) -> list[int]:
+    def partitions_of(self, topic: str) -> list[int]:
         known = self.cluster.image.topic_named(topic)
         return [] if known is None else sorted(known.partitions)
 
     def topic_of(self, topic_id: Uuid) -> str | None:
         known = self.cluster.image.topics.get(topic_id)
         return None if known is None else known.name
+
+    def after(self, delay_ns: int, action: Callable[[], None]) -> None:
+        self.world.agenda.after(delay_ns, action)
+
+    def call(
+        self,
+        client: Client,
+        request: Message,
+        decide: Callable[[GroupMachine, Context], Decision[R]],
+        then: Callable[[R | KafkaError | None], None],
+        check: Callable[[R, int], None] | None,
+        timeout_ns: int,
+        *,
+        in_order: bool,
+    ) -> None:
+        def ask() -> Promise[R]:
+            asked_at = self.book.position
+            promise = self.host.ask(decide)
+            if check is not None:
+                promise.then(lambda value: check(value, asked_at), lambda _: None)
+            return promise
+
+        self.wire.call(ask, then, timeout_ns, in_order=in_order)
 
 
 class Client:
@@ -80,7 +140,7 @@ class Client:
     # Time
 
     def after(self, delay_ns: int, action: Callable[[], None]) -> None:
-        self.scene.world.agenda.after(delay_ns, partial(self._act, action))
+        self.scene.after(delay_ns, partial(self._act, action))
 
     def _act(self, action: Callable[[], None]) -> None:
         """A slow client acts later, and a crashed one not at all."""
@@ -104,6 +164,7 @@ class Client:
 
     def call(
         self,
+        request: Message,
         decide: Callable[[GroupMachine, Context], Decision[R]],
         then: Callable[[R | KafkaError | None], None],
         check: Callable[[R, int], None] | None = None,
@@ -113,16 +174,14 @@ class Client:
     ) -> None:
         """Send a request to the coordinator; `check` gets the response as it is sent, and the model's
         position when the request was made."""
-
-        def ask() -> Promise[R]:
-            asked_at = self.scene.book.position
-            promise = self.scene.host.ask(decide)
-            if check is not None:
-                promise.then(lambda value: check(value, asked_at), lambda _: None)
-            return promise
-
-        self.scene.wire.call(
-            ask, lambda value: self._act(partial(then, value)), timeout_ns, in_order=in_order
+        self.scene.call(
+            self,
+            request,
+            decide,
+            lambda value: self._act(partial(then, value)),
+            check,
+            timeout_ns,
+            in_order=in_order,
         )
 
     def commit(
@@ -155,6 +214,7 @@ class Client:
             )
 
         self.call(
+            request,
             lambda machine, context: commit(machine.offsets, request, COMMIT_VERSION, context),
             received,
             check,
@@ -165,7 +225,7 @@ class Client:
         requested = None
         if topics is not None:
             requested = [
-                OffsetFetchRequest.Topics(name=topic, partition_indexes=self.scene.partitions(topic))
+                OffsetFetchRequest.Topics(name=topic, partition_indexes=self.scene.partitions_of(topic))
                 for topic in topics
             ]
         request = OffsetFetchRequest.Group(group_id=self.group_id, topics=requested)
@@ -181,7 +241,10 @@ class Client:
             self.scene.book.check_fetched(self.group_id, fetched, asked_at, stable=stable)
 
         self.call(
-            lambda machine, _: fetch(machine.offsets, request, require_stable=stable), lambda _: None, check
+            OffsetFetchRequest(groups=[request], require_stable=stable),
+            lambda machine, _: fetch(machine.offsets, request, require_stable=stable),
+            lambda _: None,
+            check,
         )
 
 

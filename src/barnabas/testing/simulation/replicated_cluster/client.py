@@ -48,14 +48,19 @@ class ClusterClient:
 
     def _boot(self, node: Node) -> None:
         self.node = node
-        self._peers = Peers(
+        self._peers = self.connections()
+        self.started()
+
+    def connections(self) -> Peers:
+        """Connections of their own: on each, a broker serves one request after the other."""
+        node = self.node
+        return Peers(
             self.name.replace(" ", "-"),
             network=node.network,
             clock=node.clock,
             timers=node.timers,
             random=node.random,
         )
-        self.started()
 
     def started(self) -> None:
         """Called at every start."""
@@ -94,13 +99,13 @@ class ClusterClient:
         done: Done,
         timeout_ms: int,
         highest: int | None = None,
+        peers: Peers | None = None,
     ) -> None:
         """Called with the response, or None if there is none."""
-        assert self._peers is not None, "it has started"
+        peers = self._peers if peers is None else peers
+        assert peers is not None, "it has started"
         address = Address(host_name(broker_id), CLIENT_PORT)
-        self._peers.send(
-            address, key, lambda _: request, lambda message, _: done(message), timeout_ms, highest
-        )
+        peers.send(address, key, lambda _: request, lambda message, _: done(message), timeout_ms, highest)
 
     def any_broker(self) -> int:
         brokers = [server.id for server in self.cluster.servers if server.is_broker]

@@ -23,6 +23,14 @@ from barnabas.testing.simulation.metadata_cluster.server import (
 from barnabas.testing.simulation.replicated_cluster.checker import ReplicationChecker
 from barnabas.testing.simulation.replicated_cluster.consumers import Consumer
 from barnabas.testing.simulation.replicated_cluster.final import compare_replicas
+from barnabas.testing.simulation.replicated_cluster.groups import (
+    GROUP_OPTIONS,
+    OFFSETS_TOPIC,
+    GroupBook,
+    GroupClients,
+    describe,
+    is_settled,
+)
 from barnabas.testing.simulation.replicated_cluster.history import PartitionHistory
 from barnabas.testing.simulation.replicated_cluster.operator import Operator, TopicPlan
 from barnabas.testing.simulation.replicated_cluster.producers import CarelessProducer, Producer
@@ -32,6 +40,7 @@ from barnabas.testing.simulation.replicated_cluster.transactions import (
 )
 
 FIRST_CLIENT_ID = 100
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 QUIET_NS = 25_000 * NS_PER_MS
 # Each partition takes as many batches of each producer after the faults have ended.
 BATCHES_AT_THE_END = 2
@@ -85,11 +94,20 @@ class Shape:
     durability: Durability
     # With the ELR from 4.1 on.
     release: str
-    is_clean: bool = True
     transactional: bool = False
+    grouped: bool = False
+    # Some topics have unclean.leader.election.enable=true.
+    unclean: bool = False
 
     @classmethod
-    def draw(cls, random: SeededRandom, *, transactional: bool = False) -> Shape:
+    def draw(
+        cls,
+        random: SeededRandom,
+        *,
+        transactional: bool = False,
+        grouped: bool = False,
+        unclean: bool = False,
+    ) -> Shape:
         controllers = (1, 3)[random.integer(0, 1)]
         combined = controllers == 3 and random.integer(0, 1) == 1
         durability = list(Durability)[random.integer(0, 2)]
@@ -101,6 +119,8 @@ class Shape:
             durability=durability,
             release="4.1" if has_elr else "4.0",
             transactional=transactional,
+            grouped=grouped,
+            unclean=unclean,
         )
 
 
@@ -111,7 +131,7 @@ class ReplicatedCluster:
         self.world = world
         self.shape = shape
         self.reference = ReferenceLog()
-        self.checker = ReplicationChecker(world, self.reference, is_clean=shape.is_clean)
+        self.checker = ReplicationChecker(world, self.reference)
         self.violation: InvariantError | None = None
         self._random = world.random_for("cluster")
         self._controllers: dict[int, int] = {}
@@ -122,6 +142,8 @@ class ReplicatedCluster:
         ]
         options = dict(REPLICATION_OPTIONS)
         options["num.replica.fetchers"] = self._random.integer(1, 2)
+        if shape.grouped:
+            options.update(GROUP_OPTIONS)
         if shape.durability is Durability.SYNCED:
             options["log.flush.interval.messages"] = 1
         servers = []
@@ -145,6 +167,8 @@ class ReplicatedCluster:
         self._brokers = {server.id: server for server in self.servers if server.is_broker}
         self.checker.watch(self._brokers)
         self.plans = self._draw_topics()
+        unclean = {plan.name for plan in self.plans if UNCLEAN_ELECTION in plan.configs}
+        self.checker.may_be_unclean = unclean.__contains__
         self.operator = Operator(self, FIRST_CLIENT_ID, self.plans)
         self.producers = [Producer(self, FIRST_CLIENT_ID + 1), Producer(self, FIRST_CLIENT_ID + 2)]
         self.careless = CarelessProducer(self, FIRST_CLIENT_ID + 3)
@@ -156,7 +180,18 @@ class ReplicatedCluster:
                 TransactionalProducer(self, FIRST_CLIENT_ID + 6),
             ]
             self.consumers.append(Consumer(self, FIRST_CLIENT_ID + 7, read_committed=True))
+        self.groups: list[GroupClients] = []
+        if shape.grouped:
+            self._add_groups()
         world.check_always(self._check)
+
+    def _add_groups(self) -> None:
+        book, topics = GroupBook(), [plan.name for plan in self.plans]
+        self.checker.on_commit[OFFSETS_TOPIC] = book.committed_batch
+        self.groups = [
+            GroupClients(self, FIRST_CLIENT_ID + 8, book, topics),
+            GroupClients(self, FIRST_CLIENT_ID + 9, book, topics),
+        ]
 
     def _roles(self) -> list[tuple[int, str]]:
         shape = self.shape
@@ -179,6 +214,8 @@ class ReplicatedCluster:
                 "message.timestamp.after.max.ms": str(2**63 - 1),
                 "internal.segment.bytes": str(self._random.integer(400, 1_500)),
             }
+            if self.shape.unclean and self._random.integer(0, 3):
+                configs[UNCLEAN_ELECTION] = "true"
             plans.append(TopicPlan(f"t{number}", self._random.integer(1, 2), replication_factor, configs))
         return plans
 
@@ -262,13 +299,17 @@ class ReplicatedCluster:
 
     def await_topics(self) -> None:
         """Before the faults begin."""
-        self._wait(lambda: self.operator.is_complete, "the topics were not created")
+        self._wait(
+            lambda: self.operator.is_complete and all(clients.has_coordinator for clients in self.groups),
+            "the topics were not created",
+        )
 
     def end_well(self) -> None:
         """The faults have ended: clients are served, replicas are in sync, their logs are the same."""
         self._is_disturbed = False
         self.operator.may_disturb = False
         self._await_progress()
+        self._await_groups()
         for client in (*self.producers, self.careless, *self.transactional):
             client.is_active = False
         self._wait(
@@ -305,6 +346,22 @@ class ReplicatedCluster:
             )
 
         self._wait(progressed, "a partition takes no records after the faults ended")
+
+    def _await_groups(self) -> None:
+        """Members own all partitions, and can commit."""
+        for clients in self.groups:
+            clients.is_active = False
+        self._wait(lambda: is_settled(self.groups), "the groups are not settled")
+        owners = [
+            (member, member.commits_confirmed)
+            for clients in self.groups
+            for member in clients.members
+            if member.is_alive and member.owned
+        ]
+        self._wait(
+            lambda: all(member.commits_confirmed > before for member, before in owners),
+            "a member cannot commit",
+        )
 
     def _partitions(self, *, internal: bool = True) -> dict[tuple[Uuid, int], Partition]:
         image = self.reference.image
@@ -378,4 +435,5 @@ class ReplicatedCluster:
         brokers = {
             broker.id: (broker.epoch, broker.fenced) for broker in self.reference.image.brokers.values()
         }
-        return f"{'; '.join(states)}; not started {down}; brokers {brokers}"
+        groups = f"; groups: {describe(self.groups)}" if self.groups else ""
+        return f"{'; '.join(states)}; not started {down}; brokers {brokers}{groups}"

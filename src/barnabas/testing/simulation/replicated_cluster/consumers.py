@@ -114,6 +114,12 @@ class Consumer(ClusterClient):
             if code not in RETRIABLE and self.exists(history.topic_id):
                 self._refused(position, code)
             return
+        if position.leader_epoch < history.unclean_epoch or history.is_disputed:
+            return  # it may be lost
+        if data.diverging_epoch.epoch >= 0 and history.is_unclean:
+            position.offset = min(position.offset, data.diverging_epoch.end_offset)
+            position.last_epoch = data.diverging_epoch.epoch
+            return
         if data.diverging_epoch.epoch >= 0:
             self.violate(
                 f"{history.name}: read up to {position.offset} of epoch {position.last_epoch};"
@@ -130,6 +136,9 @@ class Consumer(ClusterClient):
         history = position.history
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and position.offset < history.log_start_offset:
             position.offset, position.last_epoch = history.log_start_offset, -1
+            return
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and history.is_unclean:
+            position.offset, position.last_epoch = min(position.offset, history.end_offset), -1
             return
         self.violate(
             f"{history.name}: fetch from {position.offset} (epoch {position.leader_epoch}): {code!r}"
@@ -188,7 +197,7 @@ class Consumer(ClusterClient):
             if code not in RETRIABLE and self.exists(history.topic_id):
                 self.violate(f"{history.name}: the latest offset: {code!r}")
             return
-        if not self.exists(history.topic_id):
+        if not self.exists(history.topic_id) or history.is_unclean:
             return
         known = history.exposed_before(result.leader_epoch)
         if result.offset < known:

@@ -7,7 +7,7 @@ bytes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 
 from barnabas.base.ids import Uuid
@@ -94,6 +94,11 @@ class PartitionHistory:
         # Batches without a marker, by producer.
         self._open: dict[int, list[Batch]] = {}
         self._is_internal = name.startswith("__")
+        # The leader epoch of the last unclean election, and whether its leader has not been seen yet.
+        self.unclean_epoch = -1
+        self.is_disputed = False
+        # Called with every committed batch.
+        self.on_commit: Callable[[Batch], None] | None = None
 
     def batches_in(self, data: bytes | bytearray | memoryview, start: int) -> list[Batch]:
         """The complete batches in these bytes from a position on, each known by offset and epoch."""
@@ -144,6 +149,38 @@ class PartitionHistory:
                 f" end at {self.end_offset}"
             )
 
+    # Unclean elections
+
+    @property
+    def is_unclean(self) -> bool:
+        """Whether what was committed may have been lost."""
+        return self.unclean_epoch >= 0
+
+    def elected_uncleanly(self, epoch: int) -> None:
+        """From this epoch on the log is its leader's; earlier leaders may go on, but what they do is void."""
+        self.unclean_epoch = epoch
+        self.is_disputed = True
+
+    def rewind_to(self, batches: Sequence[Batch], log_start_offset: int) -> None:
+        """What is not in the log of the first leader after an unclean election is lost."""
+        own = {batch.base_offset: batch for batch in batches}
+        kept = 0
+        for batch in self.committed:
+            if batch.next_offset > log_start_offset and own.get(batch.base_offset) is not batch:
+                break
+            kept += 1
+        for batch in self.committed[kept:]:
+            del self._index[batch.base_offset]
+            for value in batch.values:
+                self.offsets.pop(value, None)
+        del self.committed[kept:]
+        self.end_offset = self.committed[-1].next_offset if self.committed else 0
+        self.exposed = {epoch: min(offset, self.end_offset) for epoch, offset in self.exposed.items()}
+        self.log_start_offset = min(self.log_start_offset, log_start_offset)
+        # With its records a producer is forgotten: any first sequence number is accepted.
+        self._sequences.clear()
+        self.is_disputed = False
+
     def _commit(self, batch: Batch) -> None:
         if batch.base_offset != self.end_offset:
             raise InvariantError(f"{self.name}: {batch} follows offset {self.end_offset}")
@@ -152,6 +189,8 @@ class PartitionHistory:
         self._index[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
         self.end_offset = batch.next_offset
+        if self.on_commit is not None:
+            self.on_commit(batch)
         if batch.is_control:
             self._complete(batch)
             return
@@ -221,6 +260,8 @@ class PartitionHistory:
         if batch.producer_epoch < epoch:
             raise InvariantError(f"{self.name}: {batch} of producer epoch {batch.producer_epoch} < {epoch}")
         expected = 0 if batch.producer_epoch > epoch else (last + 1) & MAX_SEQUENCE
+        if epoch < 0 and self.is_unclean:
+            expected = batch.base_sequence
         if batch.base_sequence != expected:
             raise InvariantError(
                 f"{self.name}: {batch} of producer {batch.producer_id} has the sequence number"

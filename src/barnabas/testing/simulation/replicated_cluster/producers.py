@@ -189,7 +189,9 @@ class Producer(ClusterClient):
         queue.in_flight -= 1
         batch.is_in_flight = False
         code, offset = outcome(message)
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_forgotten(history, batch):
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
+            history.is_unclean or self._is_forgotten(history, batch)
+        ):
             self.started()
             return
         if code is ErrorCode.NONE:
@@ -218,6 +220,8 @@ class Producer(ClusterClient):
     def _acknowledge(self, history: PartitionHistory, batch: Sent, offset: int) -> None:
         key = history.topic_id, history.index
         self.acknowledged[key] = self.acknowledged.get(key, 0) + 1
+        if history.is_unclean:
+            return  # perhaps by a leader whose epoch is over
         for place, value in enumerate(batch.values):
             known = history.offsets.get(value)
             if known != offset + place:

@@ -29,7 +29,7 @@ from barnabas.testing.simulation.coordinators.consumer_protocol import ConsumerP
 from barnabas.testing.simulation.coordinators.coordinator_log import ReplicatedLog
 from barnabas.testing.simulation.coordinators.group_book import Book
 from barnabas.testing.simulation.coordinators.loners import Loner, TransactionalCommitter
-from barnabas.testing.simulation.coordinators.members import Scene
+from barnabas.testing.simulation.coordinators.members import ShardScene
 from barnabas.testing.simulation.coordinators.shard_host import (
     Cluster,
     Faults,
@@ -73,7 +73,7 @@ class GroupsLife:
         self.log.on_commit = Faults.watch(world, self.book.take)
         self.host = Host(world, self.cluster, self.log, lambda: GroupMachine(0))
         self.wire = Wire(world, self._draw_faults())
-        self.scene = Scene(world, self.cluster, self.host, self.wire, self.book)
+        self.scene = ShardScene(world, self.cluster, self.host, self.wire, self.book)
         self.members: list[Member] = []
         self.others: list[Loner | TransactionalCommitter] = []
         self.is_troubled = True
@@ -264,7 +264,7 @@ class GroupsLife:
             return False
         owned = [partition for member in members for partition in self._owned(member)]
         topics = {topic for member in members for topic in member.topics}
-        expected = [(topic, index) for topic in topics for index in self.scene.partitions(topic)]
+        expected = [(topic, index) for topic in topics for index in self.scene.partitions_of(topic)]
         return sorted(owned) == sorted(expected)
 
     def _owned(self, member: Member) -> list[tuple[str, int]]:

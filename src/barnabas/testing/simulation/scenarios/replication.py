@@ -18,6 +18,8 @@ What may be lost, and what may not:
   other broker is killed either: a kill is an unclean stop, too, and if all members of the ISR had one, the
   last known leader is elected, whatever it has lost.  min.insync.replicas is 2, as the ELR has members only
   below it.
+- Where unclean.leader.election.enable is true (`replication-unclean`), an unclean election may lose anything
+  of its partition, and nothing of another; up to then, and from then on, the same holds as elsewhere.
 - Records with acks=1 may be lost, with their leader, until they are below the high watermark.  They are never
   there twice, since that producer does not retry.
 
@@ -87,6 +89,18 @@ def replication(world: World) -> None:
 def replication_transactions(world: World) -> None:
     """Transactions over replicated partitions and coordinators are there whole, or not at all."""
     _play(world, Shape.draw(world.random, transactional=True))
+
+
+@scenario("replication-groups")
+def replication_groups(world: World) -> None:
+    """Groups keep their generations, owners and offsets while their coordinator moves between brokers."""
+    _play(world, Shape.draw(world.random, grouped=True))
+
+
+@scenario("replication-unclean")
+def replication_unclean(world: World) -> None:
+    """Unclean elections lose records of their own partition only, and all replicas agree afterwards."""
+    _play(world, Shape.draw(world.random, unclean=True))
 
 
 def _play(world: World, shape: Shape) -> None:
