@@ -407,7 +407,7 @@ class ReplicaManager(PartitionTable):
             self.purgatory.changed(cached.session)
 
     def advanced(self, partition: Partition[Log]) -> None:
-        """The high watermark, or another offset that clients wait for, has advanced.
+        """The high watermark has advanced.
 
         Followers learn it with their next response, as in Apache Kafka: they do not wait for it.
         """
