@@ -41,13 +41,14 @@ def names() -> list[str]:
 
 
 def fill(cluster: Cluster) -> None:
-    """Creates the partitions; each takes a record from its leader."""
+    """Creates the partitions; each takes a record."""
     wanted = names()
     for first in range(0, len(wanted), TOPICS_PER_REQUEST):
         create(cluster, wanted[first : first + TOPICS_PER_REQUEST], PARTITIONS_PER_TOPIC)
     await_whole(cluster)
-    for broker_id in BROKERS:
-        write_to_all(cluster, led_by(cluster, broker_id), [broker_id])
+    write_to_all(
+        cluster, [(name, index) for name in wanted for index in range(PARTITIONS_PER_TOPIC)], BROKERS
+    )
 
 
 def await_whole(cluster: Cluster) -> None:

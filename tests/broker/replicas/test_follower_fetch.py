@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.replicas import fetch as fetch_module
+from barnabas.broker.replicas import partition_reads
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.replica.fetch_sessions import SWEEP_NS
 from barnabas.runtime.loop.promise import Promise
@@ -79,7 +80,7 @@ def replicated(partitions: int = 5, **options: str) -> tuple[World, Follower, Fo
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The partitions that are read from now on."""
     found: list[int] = []
-    read = fetch_module.read
+    read = partition_reads.read
 
     def noting(replicas: Any, reader: Any, hosted: Any, *arguments: Any, **options: Any) -> Any:
         found.append(hosted.index)
