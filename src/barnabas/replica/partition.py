@@ -19,13 +19,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.metadata.topics import NO_LEADER
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.follower_state import NO_BROKER_EPOCH, Follower
+
+if TYPE_CHECKING:
+    from barnabas.replica.fetch_sessions import CachedPartition
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +116,7 @@ class Partition(Generic[LogT]):
         "rules",
         "topic",
         "topic_id",
+        "watchers",
     )
 
     def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules) -> None:
@@ -139,6 +143,8 @@ class Partition(Generic[LogT]):
         self.may_resign = True
         # Proposed or already sent; while there is one, no other is made.
         self.proposal: Proposal | None = None
+        # This partition in the sessions of followers.
+        self.watchers: tuple[CachedPartition, ...] = ()
 
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else "follower"
@@ -338,6 +344,19 @@ class Partition(Generic[LogT]):
         follower.fetched(offset, log_start_offset, broker_epoch, self.log.end_offset, now_ns)
         self._maybe_propose_joining(follower)
         return moved and self.advance(now_ns)
+
+    def note_news(self) -> None:
+        """Something has changed that followers must learn: their next fetches look at this partition.
+
+        Fetches since it was last looked at were those of a follower that had everything.
+        """
+        for cached in self.watchers:
+            session = cached.session
+            if cached.key not in session.news:
+                session.news[cached.key] = cached
+                follower = self.followers.get(session.replica_id)
+                if follower is not None and session.replica_id in self.isr:
+                    follower.was_caught_up(session.last_used_ns)
 
     @property
     def low_watermark(self) -> int:

@@ -31,7 +31,7 @@ from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
-from barnabas.replica.partition import NEVER_FLUSH, Rules
+from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.replica_selector import KNOWN_SELECTORS, RACK_AWARE_SELECTOR
 from barnabas.runtime.disk.disk import Buffer, Disk
@@ -79,9 +79,7 @@ class ReplicaManager(PartitionTable):
         self.purgatory = Purgatory(timers, at_tick_end)
         slots = settings["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(slots, broker.clock, broker.random)
-        self.isr_changes = AlterPartitionManager(
-            broker, self.broker_id, timers, at_tick_end, self.purgatory.changed
-        )
+        self.isr_changes = AlterPartitionManager(broker, self.broker_id, timers, at_tick_end, self.advanced)
         self.assignments = AssignmentsManager(broker, self.broker_id, timers, at_tick_end)
         self.producer_ids = ProducerIds(broker, self.broker_id)
         self.moves = LogDirMoves(self, timers)
@@ -257,6 +255,7 @@ class ReplicaManager(PartitionTable):
 
     def _changed(self, partition: Hosted) -> None:
         self.purgatory.changed(partition)
+        self._wake_followers(partition)
         call_each(partial(listener, partition) for listener in self.on_changed)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
@@ -356,7 +355,7 @@ class ReplicaManager(PartitionTable):
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
         if partition.is_leader and partition.advance(self.now_ns()):
-            self.purgatory.changed(partition)
+            self.advanced(partition)
 
     # Appending
 
@@ -397,11 +396,26 @@ class ReplicaManager(PartitionTable):
             self.storage.flush_if_due(partition)
         if partition.followers:
             # Followers see the records now, consumers when the high watermark has passed them.
+            self._wake_followers(partition)
             self.purgatory.arrived(partition, size)
             if partition.advance(self.now_ns()):
-                self.purgatory.changed(partition)
+                self.advanced(partition)
         elif partition.advance(0):
             self.purgatory.arrived(partition, size)
+
+    def _wake_followers(self, partition: Hosted) -> None:
+        """Fetches of followers that wait look at this partition now."""
+        partition.note_news()
+        for cached in partition.watchers:
+            self.purgatory.changed(cached.session)
+
+    def advanced(self, partition: Partition[Log]) -> None:
+        """The high watermark has advanced.
+
+        Followers learn it with their next response, as in Apache Kafka: they do not wait for it.
+        """
+        partition.note_news()
+        self.purgatory.changed(partition)
 
     def answer_to(self, partition: Hosted, acks: int, required_offset: int) -> ErrorCode | None:
         """Returns the result of a produce whose records end before this offset; None if it must wait."""
@@ -422,7 +436,7 @@ class ReplicaManager(PartitionTable):
         if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
             if partition.is_leader:
                 partition.advance(self.now_ns())
-                self.purgatory.changed(partition)
+                self.advanced(partition)
             else:
                 self.fetchers.flushed(partition)
 
@@ -449,6 +463,7 @@ class ReplicaManager(PartitionTable):
         if wanted < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted} is no offset")
         self._guard(partition, lambda: log.advance_log_start(wanted))
+        partition.note_news()
         return wanted
 
     # The ISR
