@@ -412,7 +412,7 @@ class Partition(Generic[LogT]):
 
         Only if it can: an ISR below min.insync.replicas would refuse writes, too, and have one copy less.
         """
-        rest = self.isr - {self.rules.broker_id}
+        rest = [broker_id for broker_id in self.isr_order if broker_id != self.rules.broker_id]
         if not self.is_leader or self.proposal is not None or not self.may_resign:
             return False
         if not rest or len(rest) < self.effective_min_isr:
