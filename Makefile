@@ -22,8 +22,8 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 test: setup ## the tests: under twelve minutes on two cores
 	$(BIN)/python -m pytest -n $(JOBS)
 
-walkthrough: setup ## clusters of real processes: voters killed, paused, cut off, misconfigured, replaced (about five minutes)
-	$(BIN)/python -m pytest -m "slow or not slow" tests/walkthrough tests/cli/cluster tests/examples/test_raft_kv.py
+walkthrough: setup ## clusters of real processes, as in books: quorum, elections, high watermark, groups; nodes killed, paused, cut off, replaced (about ten minutes)
+	$(BIN)/python -m pytest -m "slow or not slow" tests/walkthrough tests/broker/replication tests/cli/cluster tests/examples/test_raft_kv.py
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

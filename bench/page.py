@@ -44,14 +44,22 @@ def ratio_of(of: Row, found: dict[str, Any]) -> float | None:
     return next((float(c["ratio"]) for c in found["contenders"] if c["name"] == of.against), None)
 
 
+def median_of(name: str | None, found: dict[str, Any]) -> float:
+    return next(float(c["median"]) for c in found["contenders"] if c["name"] == name)
+
+
 def bounds(of: Row, found: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """For each bound: goal or floor, the requirement, and whether it is met."""
     own = float(found["contenders"][0]["median"]) if found["contenders"] else 0.0
     ratio = ratio_of(of, found)
+    more = f" + {of.allowance:g} {of.unit}" if of.allowance else ""
     parts = []
     for word, bound, own_bound in (("goal", of.goal, of.own_goal), ("floor", of.floor, of.own_floor)):
         if bound is not None and ratio is not None:
-            parts.append((word, f"{sign(of)} {bound:g} × {of.against}", is_reached(of, ratio, bound)))
+            met = is_reached(of, ratio, bound)
+            if of.allowance:
+                met = is_reached(of, own, bound * median_of(of.against, found) + of.allowance)
+            parts.append((word, f"{sign(of)} {bound:g} × {of.against}{more}", met))
         if own_bound is not None:
             requirement = f"{sign(of)} {human(own_bound)} {of.unit}"
             parts.append((word, requirement, is_reached(of, own, own_bound)))

@@ -79,6 +79,8 @@ class Row:
     goal: float | None = None
     floor: float | None = None
     against: str | None = None
+    # Added to the other's median before goal and floor are compared, in the row's unit.
+    allowance: float = 0
     rounds: int = DEFAULT_ROUNDS
     # Absolute goal and floor of the first contender, in the row's unit.
     own_goal: float | None = None

@@ -18,7 +18,7 @@ from bench.processes import cpu_seconds, rss_bytes
 from bench.registry import OURS
 from tools.ports import free_ports
 
-START_PATIENCE_S = 120
+START_PATIENCE_S = 300
 STOP_PATIENCE_S = 120
 CLUSTER_ID = "barnabas-bench--------"
 # Topics of a round are deleted soon after it; everything else is as shipped.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import tarfile
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -19,7 +20,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("long", parent=hypothesis.settings.get_profile("ci"), max_examples=2000)
 hypothesis.settings.load_profile("ci")
 
-DATA = Path(__file__).parent / "data"
+PROJECT = Path(__file__).parents[1]
+DATA = PROJECT / "tests" / "data"
 
 
 def pytest_configure() -> None:
@@ -39,15 +41,28 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class OneProcessForSpark(LoadScopeScheduling):
-    """Every test goes to whichever process is free, but all of Spark's to the same one: a JVM costs seconds."""
+@cache
+def _is_one_group(path: str) -> bool:
+    """Whether the tests of this file are marked as a group, because they share a cluster.
+
+    pytest-xdist 3.8 passes the mark on in the ids of tests, which pytest 9.2 does not let it change.
+    """
+    return "pytestmark = pytest.mark.xdist_group(" in (PROJECT / path).read_text("utf-8")
+
+
+class OneProcessForEachGroup(LoadScopeScheduling):
+    """Every test goes to whichever process is free, but those of a group, and all of Spark's, to the same one:
+    a cluster or a JVM costs seconds."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        if nodeid.startswith("tests/spark/"):
+            return "spark"
+        path = nodeid.partition("::")[0]
+        return path if _is_one_group(path) else nodeid
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneProcessForSpark:
-    return OneProcessForSpark(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneProcessForEachGroup:
+    return OneProcessForEachGroup(config, log)
 
 
 def pytest_report_header() -> str:

@@ -51,6 +51,16 @@ def found(ratio: float) -> dict[str, Any]:
             "goal ≤ 0.5 × theirs: MISSED; floor ≤ 1 × theirs: reached (measured 0.75 ×).",
         ),
         (
+            {"higher_is_better": False, "goal": 1.05, "floor": None, "allowance": 1600.0},
+            1.8,
+            "goal ≤ 1.05 × theirs + 1600 turns/s: reached (measured 1.8 ×).",
+        ),
+        (
+            {"higher_is_better": False, "goal": 1.05, "floor": None, "allowance": 1400.0},
+            1.8,
+            "goal ≤ 1.05 × theirs + 1400 turns/s: MISSED (measured 1.8 ×).",
+        ),
+        (
             {"own_goal": 4000.0, "floor": None},
             2.0,
             "goal ≥ 2 × theirs: reached; goal ≥ 4 k turns/s: MISSED (measured 2 ×).",

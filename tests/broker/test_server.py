@@ -26,10 +26,12 @@ from barnabas.broker.sliced_work import SlicedWork
 from barnabas.cli.server.dev import format_data, settings
 from barnabas.config.errors import ConfigError
 from barnabas.config.node.node import parse_node, read_node
+from barnabas.metadata.timeline import Kind as TimelineKind
 from barnabas.protocol.frame import write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
+from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
@@ -409,9 +411,38 @@ def test_a_broker_whose_metadata_log_fails_waits_for_no_controller(
     assert explain(reason) in caplog.text
 
 
-def test_a_data_directory_that_is_full_says_why_the_node_stops(loop: Loop, tmp_path: Path) -> None:
+def test_a_node_whose_data_directory_is_full_stays_and_says_so(loop: Loop, tmp_path: Path) -> None:
+    """Until there is room: metrics, the timeline and DescribeLogDirs show it."""
+    full = FullDisk()
+    broker = loop.broker(tmp_path, full.disk)
+    loop.finish(broker.start())
+    wire = loop.connect(broker)
+    assert create(wire, "t").error_code == 0
+    assert produce(wire, "t", b"u").error_code == 0
+    full.full_below = "/t-0/"
+    assert produce(wire, "t", b"v").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "barnabas_full_log_dirs 1" in broker.metrics.text()
+    (result,) = wire.ask(DescribeLogDirsRequest(topics=None), 4).results
+    assert (result.error_code, result.usable_bytes) == (0, 0)
+    assert result.total_bytes > 0
+    full.full_below = None
+    loop.until(lambda: not broker.replicas.storage.manager.full)
+    assert produce(wire, "t", b"v").error_code == 0
+    (result,) = wire.ask(DescribeLogDirsRequest(topics=None), 4).results
+    assert result.usable_bytes > 0
+    events = [event for event in broker.metadata.timeline.events if event.kind.startswith("log-dir")]
+    assert [event.kind for event in events] == [TimelineKind.LOG_DIR_FULL, TimelineKind.LOG_DIR_HAS_ROOM]
+    assert "no space is left on the device" in events[0].cause
+    assert events[0].detail == result.log_dir
+    loop.finish(broker.stop())
+
+
+def test_a_metadata_log_that_is_lost_with_its_directory_says_why_the_node_stops(
+    loop: Loop, tmp_path: Path
+) -> None:
     """F4: the last line said that the folder of the metadata log had failed, and no more."""
     full = FullDisk()
+    full.code = errno.EIO
     broker = loop.broker(tmp_path, full.disk)
     fatal: list[BaseException] = []
     broker.on_fatal = fatal.append
@@ -421,7 +452,7 @@ def test_a_data_directory_that_is_full_says_why_the_node_stops(loop: Loop, tmp_p
     full.full_below = "/t-0/"
     assert produce(wire, "t", b"v").error_code == ErrorCode.KAFKA_STORAGE_ERROR
     loop.until(lambda: bool(fatal))
-    assert "no space is left on the device; free space there and restart" in str(fatal[0])
+    assert "the device reports an input/output error; check it and restart" in str(fatal[0])
     loop.finish(broker.stop())
 
 

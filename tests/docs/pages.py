@@ -4,6 +4,9 @@ A fence with the language `console` is run: lines that start with `$ ` are comma
 `…` stands for anything, on a line of its own also for several lines.  A fence after `<!-- file: NAME -->` is
 written to that file.  A fence with the language `sh` shows commands that take long or keep running, which
 are run on request.  Fences in other languages are only shown.
+
+A page about several hosts has their names before the `$`, and `workerN$ ` for a command that is typed on worker1,
+worker2 and worker3; its files are `HOST:/PATH`.  `make verify PART=cluster` follows it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from pathlib import Path
 FENCE = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
-PROMPT = "$ "
+PROMPT = re.compile(r"(worker\w)?\$ ")
 ANYTHING = "…"
 
 
@@ -33,6 +36,8 @@ class Command:
 
     line: str
     printed: list[str] = field(default_factory=list)
+    # Where it is typed, on a page about several hosts.
+    host: str = ""
 
     def prints(self, lines: list[str]) -> bool:
         """Whether the output matches the page."""
@@ -75,13 +80,14 @@ def steps(page: str) -> list[Written | Command | Shown]:
 def commands(text: str) -> list[Command]:
     found: list[Command] = []
     for line in text.splitlines():
-        if line.startswith(PROMPT):
-            found.append(Command(line.removeprefix(PROMPT)))
+        prompt = PROMPT.match(line)
+        if prompt:
+            found.append(Command(line[prompt.end() :], host=prompt[1] or ""))
         else:
             found[-1].printed.append(line)
     return found
 
 
 def pages(docs: Path) -> list[Path]:
-    """The pages with commands to run."""
-    return sorted(path for path in docs.rglob("*.md") if "```console" in path.read_text("utf-8"))
+    """The pages with commands to run on this host."""
+    return sorted(path for path in docs.rglob("*.md") if "```console\n$ " in path.read_text("utf-8"))

@@ -85,7 +85,7 @@ def begun(cache: Sessions, offsets: dict[int, int], version: int = 12, **fields:
     assert cache.begin(full, version) is None
     topic = fields.get("topic_id", "t")
     responses = [answer(index, topic=topic) for index in offsets]
-    session = cache.get(cache.create(full, version, responses, privileged=False))
+    session = cache.get(cache.create(full, version, responses))
     assert session is not None
     return session
 
@@ -211,9 +211,9 @@ def test_a_superseded_request_gets_an_error() -> None:
 # Eviction
 
 
-def create(cache: Sessions, size: int, *, privileged: bool = False) -> int:
+def create(cache: Sessions, size: int, *, replica_id: int = -1) -> int:
     full = request(dict.fromkeys(range(size), 0))
-    return cache.create(full, 12, [answer(index) for index in range(size)], privileged=privileged)
+    return cache.create(full, 12, [answer(index) for index in range(size)], replica_id=replica_id)
 
 
 def test_no_slots_no_sessions() -> None:
@@ -255,11 +255,11 @@ def test_a_larger_session_evicts_an_old_smaller_one() -> None:
 def test_a_follower_evicts_a_consumers_session_however_young() -> None:
     cache, _ = sessions(1)
     consumer = create(cache, 100)
-    follower = create(cache, 1, privileged=True)
+    follower = create(cache, 1, replica_id=2)
     assert follower != 0
     assert cache.get(consumer) is None
     assert create(cache, 100) == 0
-    assert create(cache, 100, privileged=True) == 0
+    assert create(cache, 100, replica_id=2) == 0
 
 
 def test_partitions_in_sessions_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

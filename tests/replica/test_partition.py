@@ -242,6 +242,25 @@ def test_a_replica_with_all_committed_records_is_proposed() -> None:
     assert log.high_watermark == 8  # 3 counts already
 
 
+def test_a_replica_that_joins_is_the_last_in_the_isr() -> None:
+    """Walk-through 3: `Isr: 2,1` becomes `Isr: 2,1,0`, the order of Apache Kafka."""
+    partition, log = leading(isr=(3, 1))
+    log.end_offset = 8
+    fetch(partition, 3, 8)
+    fetch(partition, 2, 8)
+    joining = partition.proposal
+    assert joining is not None
+    assert [broker_id for broker_id, _ in joining.isr] == [3, 1, 2]
+    partition.agreed(joining, [3, 1, 2], 4, 11, 0)
+    assert partition.isr_order == (3, 1, 2)
+    log.end_offset = 9
+    fetch(partition, 3, 9, 2 * LAG)
+    assert partition.propose_leaving(2 * LAG)
+    leaving = partition.proposal
+    assert leaving is not None
+    assert [broker_id for broker_id, _ in leaving.isr] == [3, 1]
+
+
 def test_a_replica_must_reach_the_start_of_this_leaders_epoch() -> None:
     """Records of the last leader may be committed, although our high watermark does not show it yet."""
     log = FakeLog(10)
@@ -278,7 +297,7 @@ def test_a_lagging_replica_is_proposed_to_leave_and_counts_until_the_controller_
     assert proposal.isr == ((1, -1),)
     assert partition.maximal_isr == {1, 2}
     assert not partition.advance(LAG + 2)
-    assert partition.agreed(proposal, frozenset({1}), 4, 11, LAG + 3)
+    assert partition.agreed(proposal, [1], 4, 11, LAG + 3)
     assert log.high_watermark == 10
     assert (partition.isr, partition.partition_epoch) == ({1}, 11)
 
@@ -313,7 +332,7 @@ def test_other_rejections_wait_for_metadata_or_are_retried() -> None:
     partition.lead(state(partition_epoch=11), log, 0)
     assert partition.proposal is None
     assert not partition.refused(proposal, ErrorCode.NOT_CONTROLLER)
-    assert not partition.agreed(proposal, frozenset({1}), 4, 12, 0)
+    assert not partition.agreed(proposal, [1], 4, 12, 0)
     assert partition.isr == {1, 2, 3}
 
 
@@ -324,11 +343,11 @@ def test_the_delta_of_a_known_state_does_not_withdraw_a_proposal_under_way() -> 
     log.end_offset = 5
     fetch(partition, 3, 5)
     assert partition.proposal is not None
-    assert partition.agreed(partition.proposal, frozenset((1, 2, 3)), 4, 11, 0) is False
+    assert partition.agreed(partition.proposal, [1, 2, 3], 4, 11, 0) is False
     partition.propose_leaving(2 * LAG)  # 2 has not fetched
     leaving = partition.proposal
     assert leaving is not None
-    partition.agreed(leaving, frozenset((1, 3)), 4, 12, 2 * LAG)
+    partition.agreed(leaving, [1, 3], 4, 12, 2 * LAG)
     fetch(partition, 2, 5, now=2 * LAG)  # and wants to come back
     joining = partition.proposal
     assert joining is not None
@@ -343,7 +362,7 @@ def test_the_delta_of_a_known_state_does_not_withdraw_a_proposal_under_way() -> 
     later = 5 * LAG  # 2 does not count because it has been caught up lately
     partition.advance(later)
     assert log.high_watermark == 5
-    partition.agreed(joining, frozenset((1, 2, 3)), 4, 13, later)
+    partition.agreed(joining, [1, 2, 3], 4, 13, later)
     assert partition.isr == {1, 2, 3}
 
 
@@ -359,8 +378,8 @@ def test_a_response_of_another_epoch_is_ignored() -> None:
     fetch(partition, 3, 0)
     proposal = partition.proposal
     assert proposal is not None
-    assert not partition.agreed(proposal, frozenset({1}), 5, 12, 0)
-    assert not partition.agreed(proposal, frozenset({1}), 4, 9, 0)
+    assert not partition.agreed(proposal, [1], 5, 12, 0)
+    assert not partition.agreed(proposal, [1], 4, 9, 0)
     assert partition.isr == {1, 2}
 
 
@@ -396,3 +415,32 @@ def test_the_low_watermark_is_the_smallest_start_of_the_live_replicas() -> None:
     assert partition.low_watermark == 4
     cluster.dead.add(3)
     assert partition.low_watermark == 5
+
+
+def test_a_leader_without_space_resigns_only_if_the_rest_can_take_writes() -> None:
+    partition, _ = leading()
+    assert partition.propose_resigning()
+    assert partition.proposal is not None
+    assert [broker_id for broker_id, _ in partition.proposal.isr] == [2, 3]
+    assert not partition.propose_resigning(), "one proposal at a time"
+    assert partition.maximal_isr == {1, 2, 3}
+    strict, _ = leading()
+    strict.set_min_isr(3)
+    assert not strict.propose_resigning()
+    alone, _ = leading(isr=(1,))
+    assert not alone.propose_resigning()
+
+
+def test_a_controller_that_lets_no_leader_resign_is_asked_once_an_epoch() -> None:
+    """As Apache Kafka's."""
+    partition, log = leading()
+    assert partition.propose_resigning()
+    assert partition.proposal is not None
+    assert not partition.refused(partition.proposal, ErrorCode.INVALID_REQUEST)
+    assert partition.proposal is None
+    assert not partition.propose_resigning()
+    fetch(partition, 2, 0, now=2 * LAG)
+    log.end_offset = 10
+    assert partition.propose_leaving(10 * LAG), "other changes of the ISR go on"
+    partition.lead(state(leader_epoch=partition.leader_epoch + 1, partition_epoch=50), log, 0)
+    assert partition.propose_resigning()

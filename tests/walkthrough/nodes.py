@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -200,7 +202,7 @@ class Cluster:
         else:
             for node in self.nodes.values():
                 node.write(self.voters)
-                node.format()
+            _at_once([node.format for node in self.nodes.values()])
         self.start(*self.nodes)
         self.wait_for_brokers()
         return self
@@ -209,11 +211,12 @@ class Cluster:
         """The first voters are those that exist now (KIP-853)."""
         ids = {voter: random_uuid(SystemRandom()) for voter in self.voters.split(",")}
         initial = ",".join(f"{voter}:{directory_id}" for voter, directory_id in ids.items())
+        formats = []
         for node in self.nodes.values():
             node.write(self.controllers, dynamic=True)
-            node.format(
-                CLUSTER_ID, *(("--initial-controllers", initial) if node.is_controller else (OBSERVER,))
-            )
+            kind = ("--initial-controllers", initial) if node.is_controller else (OBSERVER,)
+            formats.append(partial(node.format, CLUSTER_ID, *kind))
+        _at_once(formats)
 
     def add(self, node_id: int, roles: str) -> Node:
         """A new node of a dynamic quorum, which only observes; it is not started yet."""
@@ -282,6 +285,13 @@ class Cluster:
             if node.process is not None and node.process.poll() is None:
                 node.process.kill()
                 node.process.wait(PATIENCE_S)
+
+
+def _at_once(actions: Sequence[Callable[[], None]]) -> None:
+    """Commands that take turns with the processor: on hosts of their own they would run together too."""
+    with ThreadPoolExecutor(len(actions)) as pool:
+        for done in [pool.submit(action) for action in actions]:
+            done.result()
 
 
 def _unless_failed(check: Callable[[], T]) -> T | None:

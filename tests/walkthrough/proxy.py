@@ -1,30 +1,42 @@
-"""TCP proxies in front of the controllers, which drop the requests of chosen nodes.
+"""TCP proxies in front of controllers or brokers, which drop or hold back what chosen nodes send and get.
 
-A node is known by the client id of its connections (`2-quorum`), which its first request carries.
+A node is known by the client id of its connections (`2-quorum`, `broker-2-fetcher-0`), which its first
+request carries.
 """
 
 from __future__ import annotations
 
+import re
 import selectors
 import socket
 import struct
 import threading
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
-from tests.walkthrough.nodes import PATIENCE_S, Cluster, combined
+from tests.walkthrough.nodes import PATIENCE_S, Cluster, Node, combined
+from tools.ports import free_ports
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")
+_NODE = re.compile(rb"(?:broker-)?(\d+)-")
+_POLL_S = 0.05
 VOTE_KEY = 52
 
 
 class Proxy:
-    """Forwards connections to one controller.  What the nodes in `cut` send is dropped, and not answered."""
+    """Forwards connections to one node.
+
+    What the nodes in `cut` send is dropped, and not answered.  What the nodes in `held` send, and what is
+    sent to them, waits until they are no longer held; it is lost if the connection ends before that.
+    """
 
     def __init__(self, port: int) -> None:
         self.cut: frozenset[int] = frozenset()
+        self.held: frozenset[int] = frozenset()
         self._target = port
         self._votes: Counter[int] = Counter()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -56,53 +68,74 @@ class Proxy:
             return
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
-        unread = b""
+        requests, responses = b"", b""
         sender: int | None = None
         with selectors.DefaultSelector() as selector:
             selector.register(client, selectors.EVENT_READ)
             selector.register(server, selectors.EVENT_READ)
             while not self._is_closed:
-                for key, _ in selector.select(0.1):
+                for key, _ in selector.select(_POLL_S):
                     data = (client if key.fileobj is client else server).recv(1 << 16)
                     if not data:
                         return
                     if key.fileobj is server:
-                        if sender not in self.cut:
-                            client.sendall(data)
-                        continue
-                    unread += data
-                    while len(unread) >= 4 and len(unread) >= 4 + (size := _SIZE.unpack_from(unread)[0]):
-                        frame, unread = unread[: 4 + size], unread[4 + size :]
-                        sender = self._note(frame, sender)
-                        if sender not in self.cut:
-                            server.sendall(frame)
+                        responses += data
+                    else:
+                        requests += data
+                sender = self._sender(requests, sender)
+                if sender in self.held:
+                    continue
+                if sender not in self.cut:
+                    client.sendall(responses)
+                responses = b""
+                for frame in _frames(requests):
+                    requests = requests[len(frame) :]
+                    self._count(frame, sender)
+                    if sender not in self.cut:
+                        server.sendall(frame)
 
-    def _note(self, frame: bytes, sender: int | None) -> int | None:
-        """Counts votes; returns the node that sent this request."""
-        api_key, _, _, length = _HEADER.unpack_from(frame, 4)
-        start = 4 + _HEADER.size
-        number = frame[start : start + max(length, 0)].partition(b"-")[0]
-        known = int(number) if number.isdigit() else sender
-        if api_key == VOTE_KEY and known is not None:
-            self._votes[known] += 1
+    @staticmethod
+    def _sender(requests: bytes, known: int | None) -> int | None:
+        """The node that sent these requests, if one of them is whole and tells."""
+        for frame in _frames(requests):
+            length = _HEADER.unpack_from(frame, 4)[3]
+            start = 4 + _HEADER.size
+            found = _NODE.match(frame[start : start + max(length, 0)])
+            known = int(found[1]) if found else known
         return known
 
+    def _count(self, frame: bytes, sender: int | None) -> None:
+        if _HEADER.unpack_from(frame, 4)[0] == VOTE_KEY and sender is not None:
+            self._votes[sender] += 1
 
-class ProxiedControllers:
-    """A cluster of combined nodes whose controllers reach each other through proxies."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+def _frames(data: bytes) -> Iterator[bytes]:
+    """The whole requests in this data."""
+    while len(data) >= 4 and len(data) >= 4 + (size := _SIZE.unpack_from(data)[0]):
+        yield data[: 4 + size]
+        data = data[4 + size :]
+
+
+class _Proxied:
+    """A cluster of combined nodes, and a proxy in front of a listener of each."""
+
+    def __init__(
+        self, folder: Path, count: int, options: Mapping[int, Mapping[str, str]] | None = None
+    ) -> None:
+        """`options` are those of certain nodes."""
         self.cluster = Cluster(folder, combined(count))
         self.proxies: dict[int, Proxy] = {}
+        for node_id, given in (options or {}).items():
+            self.cluster[node_id].options.update(given)
 
-    def __enter__(self) -> ProxiedControllers:
-        for node in self.cluster.nodes.values():
-            proxy = self.proxies[node.id] = Proxy(node.controller_port)
-            node.advertised_controller_port = proxy.port
-            node.options["advertised.listeners"] = (
-                f"PLAINTEXT://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{proxy.port}"
-            )
+    def _proxy_for(self, node: Node) -> Proxy:
+        """Changes the node's options so that others come through a proxy."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
         try:
+            for node in self.cluster.nodes.values():
+                self.proxies[node.id] = self._proxy_for(node)
             self.cluster.up()
         except BaseException:
             self._close()
@@ -121,3 +154,39 @@ class ProxiedControllers:
         self.cluster.down()
         for proxy in self.proxies.values():
             proxy.close()
+
+
+class ProxiedControllers(_Proxied):
+    """Their controllers reach each other through proxies."""
+
+    def _proxy_for(self, node: Node) -> Proxy:
+        proxy = Proxy(node.controller_port)
+        node.advertised_controller_port = proxy.port
+        node.options["advertised.listeners"] = (
+            f"PLAINTEXT://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{proxy.port}"
+        )
+        return proxy
+
+
+class ProxiedFollowers(_Proxied):
+    """Followers fetch from leaders through proxies; clients and controllers do without."""
+
+    def _proxy_for(self, node: Node) -> Proxy:
+        (port,) = free_ports(1)
+        proxy = Proxy(port)
+        clients, controller = f"PLAINTEXT://127.0.0.1:{node.port}", f"127.0.0.1:{node.controller_port}"
+        node.options.update(
+            {
+                "listeners": f"{clients},REPLICATION://127.0.0.1:{port},CONTROLLER://{controller}",
+                "advertised.listeners": f"{clients},REPLICATION://127.0.0.1:{proxy.port}",
+                "inter.broker.listener.name": "REPLICATION",
+                "listener.security.protocol.map": (
+                    "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT"
+                ),
+            }
+        )
+        return proxy
+
+    def hold(self, leader: int, *followers: int) -> None:
+        """These followers, and no others, get nothing from the leader for now."""
+        self.proxies[leader].held = frozenset(followers)

@@ -58,6 +58,8 @@ MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 5.0
 OVERLAPPING_IN = 4
 # Below message.timestamp.after.max.ms (an hour): no broker refuses records for being ahead of its clock.
 MAX_JUMP_S = 1800
+# What a full disk leaves to the metadata log: less than a node lets its partitions use.
+METADATA_BYTES = 8 << 20
 # One packet in so many is lost.
 LOSSES = (2, 3, 5, 10)
 
@@ -155,11 +157,9 @@ class Injector:
         return [kind for kind in WEIGHTS if kind not in missing], missing
 
     def may_end(self, node_id: int) -> bool:
-        """Whether a node may end by itself now: its disk does not work."""
-        return any(
-            node_id in fault.nodes and fault.kind in (Kind.DISK_FULL, Kind.SYNC_ERROR)
-            for fault in self._active
-        )
+        """Whether a node may end by itself now: its disk does not work, or has no space for metadata."""
+        ending = (Kind.SYNC_ERROR,) if node_id % 2 else (Kind.DISK_FULL, Kind.SYNC_ERROR)
+        return any(node_id in fault.nodes and fault.kind in ending for fault in self._active)
 
     def inject(self, fault: Fault) -> None:
         self._active.append(fault)
@@ -227,7 +227,8 @@ class Injector:
         for node_id in fault.nodes:
             host = self._cluster.nodes[node_id].host
             if on:
-                host.fill_disk()
+                # A metadata log still fits on some, and they must stay; the others cannot go on.
+                host.fill_disk(METADATA_BYTES if node_id % 2 else 0)
             else:
                 host.free_disk()
                 self._restart_if_ended(node_id)

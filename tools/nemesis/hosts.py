@@ -1,6 +1,6 @@
-"""A host for each node: a network namespace with an address, and a small file system.
+"""A host for each node: a network namespace with an address and perhaps a name, and a small file system.
 
-Without root, nodes share this host: faults of the network and full disks are then not available, and
+Without root, nodes share this host: faults of the network, names and full disks are then not available, and
 `lacking` says so.
 """
 
@@ -20,6 +20,8 @@ BROKER_PORT, CONTROLLER_PORT = 9092, 9093
 # Room for the logs of a run, and little enough to fill quickly.
 DISK_BYTES = 256 << 20
 BALLAST = "ballast"
+# `ip netns exec` mounts what is in the folder of a namespace over the files of /etc.
+NAMESPACE_FILES = Path("/etc/netns")
 _STEP_BYTES = 4 << 20
 
 
@@ -33,9 +35,11 @@ class Host:
     broker_port: int
     controller_port: int
     prefix: tuple[str, ...] = ()
+    # How the other hosts call it.
+    name: str = ""
 
-    def fill_disk(self) -> None:
-        """Writes until nothing fits any more."""
+    def fill_disk(self, left_bytes: int = 0) -> None:
+        """Writes until nothing fits any more, or so little."""
         with (self.folder / BALLAST).open("ab", buffering=0) as ballast:
             step = _STEP_BYTES
             while step:
@@ -44,6 +48,7 @@ class Host:
                         step //= 2
                 except OSError:
                     step //= 2
+            ballast.truncate(max(0, ballast.tell() - left_bytes))
 
     def free_disk(self) -> None:
         (self.folder / BALLAST).unlink(missing_ok=True)
@@ -52,10 +57,12 @@ class Host:
 class Hosts:
     """The hosts of one cluster; a context manager that removes them."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, names: str = "") -> None:
+        """`names`: worker, for hosts that know each other as worker1, worker2, …"""
         self.lacking: dict[str, str] = {}
         self.filter: PacketFilter | None = None
         self._folder = folder
+        self._names = names
         self._name = f"nm{os.getpid() % 10_000}"
         subnet = os.getpid() % 50_000
         self._network = f"10.{20 + subnet // 250}.{subnet % 250}"
@@ -85,6 +92,11 @@ class Hosts:
             _run("umount", "-l", str(self._mounted.pop()), check=False)
         while self._made:
             _run(*self._made.pop(), check=False)
+        for host in self.hosts.values():
+            shutil.rmtree(NAMESPACE_FILES / self.namespace(host), ignore_errors=True)
+
+    def namespace(self, host: Host) -> str:
+        return f"{self._name}n{host.id}"
 
     def _host(self, number: int) -> Host:
         folder = self._folder / f"node-{number}"
@@ -92,21 +104,24 @@ class Hosts:
         if self.isolated:
             prefix = ("ip", "netns", "exec", f"{self._name}n{number}")
             address = f"{self._network}.{number}"
-            return Host(number, folder, address, BROKER_PORT, CONTROLLER_PORT, prefix)
+            name = f"{self._names}{number}" if self._names else address
+            return Host(number, folder, address, BROKER_PORT, CONTROLLER_PORT, prefix, name)
         broker_port, controller_port = free_ports(2)
-        return Host(number, folder, "127.0.0.1", broker_port, controller_port)
+        return Host(number, folder, "127.0.0.1", broker_port, controller_port, name="localhost")
 
     def _make_network(self) -> None:
         if not self.isolated:
             self.lacking["network"] = "network namespaces need root and the command ip"
             return
+        if self._names:
+            self._write_names()
         bridge = f"{self._name}b"
         self._ip("link", "add", bridge, "type", "bridge", undo=("link", "del", bridge))
         self._ip("address", "add", f"{self.client_address}/24", "dev", bridge)
         self._ip("link", "set", bridge, "up")
         interfaces: dict[str, str] = {}
         for host in self.hosts.values():
-            namespace, interface = f"{self._name}n{host.id}", f"{self._name}v{host.id}"
+            namespace, interface = self.namespace(host), f"{self._name}v{host.id}"
             self._ip("netns", "add", namespace, undo=("netns", "del", namespace))
             peer = ("peer", "name", "eth0", "netns", namespace)
             self._ip("link", "add", interface, "type", "veth", *peer, undo=("link", "del", interface))
@@ -121,6 +136,14 @@ class Hosts:
         except OSError as error:
             self.filter = None
             self.lacking["network"] = str(error)
+
+    def _write_names(self) -> None:
+        """An /etc/hosts for each namespace, with the names of all."""
+        lines = [f"{host.address} {host.name}\n" for host in self.hosts.values()]
+        for host in self.hosts.values():
+            folder = NAMESPACE_FILES / self.namespace(host)
+            folder.mkdir(parents=True)
+            (folder / "hosts").write_text("".join(["127.0.0.1 localhost\n", *lines]), "utf-8")
 
     def _make_disks(self) -> None:
         for host in self.hosts.values():

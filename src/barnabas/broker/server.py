@@ -242,6 +242,7 @@ class Broker:
             at_tick_end=self._loop.at_tick_end,
         )
         replicas.on_dir_failed.append(self._dir_failed)
+        replicas.storage.manager.full.listeners.append(self._space_changed)
         truncations = Truncations(
             replicas.storage,
             timers=self._loop.timers,
@@ -365,6 +366,12 @@ class Broker:
             reasons = "; ".join(self._folders.dirs.offline.values())
             self._give_up(OSError(f"every log directory has failed: {reasons}"))
 
+    def _space_changed(self, path: str, reason: str | None) -> None:
+        kind, cause = Kind.LOG_DIR_FULL, reason or ""
+        if reason is None:
+            kind, cause = Kind.LOG_DIR_HAS_ROOM, "there is free space again, and writes are accepted"
+        self.metadata.timeline.add(kind, f"broker {self.node.node_id}", path, cause)
+
     def _metadata_failed(self, error: BaseException) -> None:
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error = OSError(error.errno, error.strerror, self.node.metadata_log_dir)
@@ -452,6 +459,11 @@ class Broker:
             "offline_log_dirs",
             "log directories that do not serve",
             lambda: 0 if self._folders is None else len(self._folders.dirs.offline),
+        )
+        gauge(
+            "full_log_dirs",
+            "log directories that refuse writes for lack of space",
+            lambda: 0 if self._replicas is None else len(self._replicas.storage.manager.full),
         )
 
 

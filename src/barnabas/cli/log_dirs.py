@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,10 @@ def describe(admin: Admin, brokers: list[int], topics: set[str]) -> None:
     log_dirs = admin.describe_log_dirs(queried).raise_first()
     print(f"Received log directory information from brokers {','.join(map(str, queried))}")
     print(as_json({broker: log_dirs[broker] for broker in queried}, topics))
+    for broker in queried:
+        for directory in log_dirs[broker].values():
+            if directory.is_full:
+                print(f"{directory.path} of broker {broker} is full: it refuses writes", file=sys.stderr)
 
 
 def as_json(log_dirs: Mapping[int, Mapping[str, LogDirDescription]], topics: set[str]) -> str:

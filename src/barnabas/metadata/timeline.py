@@ -35,6 +35,8 @@ class Kind(StrEnum):
     BROKER_STOPPING = "broker-stopping"
     BROKER_FENCED = "broker-fenced"
     BROKER_UNREGISTERED = "broker-unregistered"
+    LOG_DIR_FULL = "log-dir-full"
+    LOG_DIR_HAS_ROOM = "log-dir-has-room"
     PARTITION_LEADER = "partition-leader"
     PARTITION_ISR = "partition-isr"
     PARTITIONS = "partitions"
@@ -252,6 +254,8 @@ class _BatchReader:
             return "no replica of the ISR is alive"
         if new.replicas != old.replicas:
             return "reassignment"
+        if old.leader in old.isr and old.leader not in new.isr:
+            return f"broker {old.leader} cannot write: its log directory is full, or has failed"
         if new.leader == new.replicas[0]:
             return "election of the preferred leader"
         return "election"

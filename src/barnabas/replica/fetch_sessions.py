@@ -6,15 +6,24 @@ full. Reading records belongs in the broker.
 A session keeps for each partition what was last sent to its client; a response omits a partition without
 changes.  Partitions that returned records move to the end of the session's order, so that the others are
 served first next time.
+
+A follower may have thousands of partitions in its session, few of them with news.  Its session knows which:
+those that a request has named, and those that have changed since, which their partition notes.  A fetch looks
+at no others.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from barnabas.base.errors import ErrorCode
-from barnabas.base.ids import Uuid
+from barnabas.base.ids import CONSUMER_REPLICA, Uuid
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.random import Random
+
+if TYPE_CHECKING:
+    from barnabas.replica.partition import Partition
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -27,6 +36,9 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 # Partitions in all sessions together; a session that would exceed it is not cached, and its client sends full
 # fetches.
 CACHED_PARTITIONS_MAX = 1_000_000
+# How often all partitions of a follower's session are compared with what it knows: of a log start that
+# retention moves nobody is told.
+SWEEP_NS = 1_000_000_000
 
 # A topic by its name up to version 12, by its id from version 13 on.
 TopicKey = str | Uuid
@@ -41,12 +53,48 @@ def next_epoch(epoch: int) -> int:
 class CachedPartition:
     """One partition of a session: its latest fetch parameters, and what its client knows."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+    __slots__ = ("high_watermark", "key", "log_start_offset", "session", "source", "wanted")
 
-    def __init__(self, wanted: FetchRequest.Partition) -> None:
+    def __init__(self, session: Session, key: PartitionKey, wanted: FetchRequest.Partition) -> None:
+        self.session = session
+        self.key = key
         self.wanted = wanted
         self.high_watermark = -1
         self.log_start_offset = -1
+        # The partition that notes its news here; None until it was looked at.
+        self.source: Partition[Any] | None = None
+
+    def watch(self, source: Partition[Any]) -> None:
+        """Have news of this partition noted."""
+        if self.source is not source:
+            self.unwatch()
+            self.source = source
+            source.watchers = (*source.watchers, self)
+
+    def unwatch(self) -> None:
+        source = self.source
+        if source is not None:
+            self.source = None
+            source.watchers = tuple(one for one in source.watchers if one is not self)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the follower does not know all of the partition, or the leader has to look at it again.
+
+        A follower outside the ISR may join it at each of its fetches.
+        """
+        source = self.source
+        log = None if source is None else source.log
+        return (
+            source is None
+            or log is None
+            or log.end_offset != self.wanted.fetch_offset
+            or log.high_watermark != self.high_watermark
+            or log.log_start_offset != self.log_start_offset
+            or not source.is_leader
+            or source.leader_epoch != self.wanted.current_leader_epoch
+            or self.session.replica_id not in source.isr
+        )
 
     def record_response(self, response: FetchResponse.PartitionData) -> bool:
         """Whether the response must include the partition; the client then knows its state."""
@@ -78,31 +126,74 @@ def _has_records(response: FetchResponse.PartitionData) -> int:
 class Session:
     """The partitions that one client fetches."""
 
-    __slots__ = ("created_ns", "epoch", "id", "last_used_ns", "partitions", "privileged", "uses_topic_ids")
+    __slots__ = (
+        "created_ns",
+        "epoch",
+        "id",
+        "last_used_ns",
+        "news",
+        "partitions",
+        "replica_id",
+        "swept_ns",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, *, privileged: bool, uses_topic_ids: bool, now_ns: int) -> None:
+    def __init__(self, session_id: int, *, replica_id: int, uses_topic_ids: bool, now_ns: int) -> None:
         self.id = session_id
-        self.privileged = privileged
+        # The follower whose session this is, or -1.
+        self.replica_id = replica_id
         self.uses_topic_ids = uses_topic_ids
-        self.created_ns = self.last_used_ns = now_ns
+        self.created_ns = self.last_used_ns = self.swept_ns = now_ns
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[PartitionKey, CachedPartition] = {}
+        # Of a follower's session: the partitions that its next fetch has to look at, in this order.
+        self.news: dict[PartitionKey, CachedPartition] = {}
+
+    @property
+    def privileged(self) -> bool:
+        return self.replica_id >= 0
 
     def update(self, request: FetchRequest) -> None:
         """Add, change and forget partitions as the request says."""
         by_id = self.uses_topic_ids
         for topic in request.topics:
-            key = topic.topic_id if by_id else topic.topic
+            name = topic.topic_id if by_id else topic.topic
             for wanted in topic.partitions:
-                known = self.partitions.get((key, wanted.partition))
+                key = (name, wanted.partition)
+                known = self.partitions.get(key)
                 if known is None:
-                    self.partitions[key, wanted.partition] = CachedPartition(wanted)
+                    known = self.partitions[key] = CachedPartition(self, key, wanted)
                 else:
                     known.wanted = wanted
+                if self.privileged:
+                    # Behind the others, which were not served by the last response.
+                    self.news.pop(key, None)
+                    self.news[key] = known
         for forgotten in request.forgotten_topics_data:
-            key = forgotten.topic_id if by_id else forgotten.topic
+            name = forgotten.topic_id if by_id else forgotten.topic
             for index in forgotten.partitions:
-                self.partitions.pop((key, index), None)
+                gone = self.partitions.pop((name, index), None)
+                if gone is not None:
+                    gone.unwatch()
+                    self.news.pop(gone.key, None)
+
+    def sweep(self) -> None:
+        """Find what no partition has noted; called by each fetch of a follower, done once a second."""
+        if self.last_used_ns - self.swept_ns >= SWEEP_NS:
+            self.swept_ns = self.last_used_ns
+            for key, cached in self.partitions.items():
+                if cached.has_news and key not in self.news:
+                    self.news[key] = cached
+
+    def settle(self) -> None:
+        """A response was sent: what has no news any more need not be looked at."""
+        for key, cached in list(self.news.items()):
+            if not cached.has_news:
+                del self.news[key]
+
+    def close(self) -> None:
+        for cached in self.partitions.values():
+            cached.unwatch()
 
 
 class Sessions:
@@ -179,16 +270,17 @@ class Sessions:
         version: int,
         responses: list[tuple[PartitionKey, FetchResponse.PartitionData]],
         *,
-        privileged: bool,
+        replica_id: int = CONSUMER_REPLICA,
     ) -> int:
         """Create a session for the partitions of a full fetch; returns its id, or 0 if the cache is full."""
+        privileged = replica_id >= 0
         now_ns = self._clock.monotonic_ns()
         if self.partitions + len(responses) > CACHED_PARTITIONS_MAX:
             return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict(privileged, len(responses), now_ns):
             return NO_SESSION
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        session = Session(self._new_id(), privileged=privileged, uses_topic_ids=by_id, now_ns=now_ns)
+        session = Session(self._new_id(), replica_id=replica_id, uses_topic_ids=by_id, now_ns=now_ns)
         session.update(request)
         for key, response in responses:
             known = session.partitions.get(key)
@@ -236,6 +328,7 @@ class Sessions:
     def _remove(self, session: Session) -> None:
         del self._sessions[session.id]
         self.partitions -= len(session.partitions)
+        session.close()
 
 
 def _worth(session: Session) -> tuple[bool, int, int]:

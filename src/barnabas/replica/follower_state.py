@@ -64,6 +64,11 @@ class Follower:
         self.leader_end_at_fetch = max(leader_end_offset, self.leader_end_at_fetch)
         self.fetched_ns = now_ns
 
+    def was_caught_up(self, fetched_ns: int) -> None:
+        """It has fetched at that time from the end of the log, which had not moved since its last fetch."""
+        self.caught_up_ns = max(self.caught_up_ns, fetched_ns)
+        self.fetched_ns = max(self.fetched_ns, fetched_ns)
+
     def is_caught_up(self, leader_end_offset: int, now_ns: int, lag_max_ns: int) -> bool:
         return self.end_offset == leader_end_offset or now_ns - self.caught_up_ns <= lag_max_ns
 

@@ -17,15 +17,18 @@ partition with one replica follows the same rules, without followers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.metadata.topics import NO_LEADER
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.follower_state import NO_BROKER_EPOCH, Follower
+
+if TYPE_CHECKING:
+    from barnabas.replica.fetch_sessions import CachedPartition
 
 logger = logging.getLogger(__name__)
 
@@ -99,11 +102,13 @@ class Partition(Generic[LogT]):
         "is_leader",
         "is_under_min_isr",
         "isr",
+        "isr_order",
         "leader",
         "leader_epoch",
         "leader_epoch_start",
         "log",
         "maximal_isr",
+        "may_resign",
         "min_isr",
         "partition_epoch",
         "proposal",
@@ -111,6 +116,7 @@ class Partition(Generic[LogT]):
         "rules",
         "topic",
         "topic_id",
+        "watchers",
     )
 
     def __init__(self, topic: str, index: int, topic_id: Uuid, rules: Rules) -> None:
@@ -125,14 +131,20 @@ class Partition(Generic[LogT]):
         self.leader_epoch_start: int | None = None
         self.partition_epoch = NO_EPOCH
         self.replicas: tuple[int, ...] = ()
+        # As it was agreed on: a replica that joins is the last (`Isr: 2,1,0`).
+        self.isr_order: tuple[int, ...] = ()
         self.isr: frozenset[int] = frozenset()
         self.maximal_isr: frozenset[int] = frozenset()
         self.min_isr = 1
         self.is_under_min_isr = False
         self.flush_messages = NEVER_FLUSH
         self.followers: dict[int, Follower] = {}
+        # Whether the controller lets a leader resign; that of Apache Kafka does not.
+        self.may_resign = True
         # Proposed or already sent; while there is one, no other is made.
         self.proposal: Proposal | None = None
+        # This partition in the sessions of followers.
+        self.watchers: tuple[CachedPartition, ...] = ()
 
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else "follower"
@@ -148,7 +160,7 @@ class Partition(Generic[LogT]):
         self.log = log
         was_leader = self.is_leader
         if not self._is_known(state):
-            self._take_isr(frozenset(state.isr))
+            self._take_isr(state.isr)
         self._take_replicas(state.replicas)
         if state.leader_epoch > self.leader_epoch:
             self._begin_epoch(state, log, now_ns, new_leader=not was_leader)
@@ -186,6 +198,7 @@ class Partition(Generic[LogT]):
             follower.begin_epoch(now_ns, start_offset, new_leader=new_leader, in_sync=in_sync)
         self.leader_epoch = state.leader_epoch
         self.leader_epoch_start = start_offset
+        self.may_resign = True
 
     def follow(self, state: PartitionState, log: LogT | None) -> bool:
         """Follow the state's leader, if there is one; returns whether its epoch is new."""
@@ -200,7 +213,7 @@ class Partition(Generic[LogT]):
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
         self.followers = {}
-        self._take_isr(frozenset())
+        self._take_isr(())
         self._update_under_min_isr()
         return is_new_epoch
 
@@ -212,7 +225,7 @@ class Partition(Generic[LogT]):
         self.leader = NO_LEADER
         self.leader_epoch_start = None
         self.followers = {}
-        self._take_isr(frozenset())
+        self._take_isr(())
         self._update_under_min_isr()
 
     def set_min_isr(self, min_insync_replicas: int) -> None:
@@ -227,8 +240,9 @@ class Partition(Generic[LogT]):
     def _update_under_min_isr(self) -> None:
         self.is_under_min_isr = self.is_leader and len(self.isr) < self.effective_min_isr
 
-    def _take_isr(self, isr: frozenset[int]) -> None:
-        self.isr = self.maximal_isr = isr
+    def _take_isr(self, isr: Sequence[int]) -> None:
+        self.isr_order = tuple(isr)
+        self.isr = self.maximal_isr = frozenset(isr)
         self.proposal = None
 
     # Records come in
@@ -331,6 +345,19 @@ class Partition(Generic[LogT]):
         self._maybe_propose_joining(follower)
         return moved and self.advance(now_ns)
 
+    def note_news(self) -> None:
+        """Something has changed that followers must learn: their next fetches look at this partition.
+
+        Fetches since it was last looked at were those of a follower that had everything.
+        """
+        for cached in self.watchers:
+            session = cached.session
+            if cached.key not in session.news:
+                session.news[cached.key] = cached
+                follower = self.followers.get(session.replica_id)
+                if follower is not None and session.replica_id in self.isr:
+                    follower.was_caught_up(session.last_used_ns)
+
     @property
     def low_watermark(self) -> int:
         """The smallest log start offset over all live replicas: what is deleted everywhere
@@ -357,10 +384,10 @@ class Partition(Generic[LogT]):
         if start is None or follower.end_offset < max(start, self.log.high_watermark):
             return
         if self._may_join(follower):
-            joined = self.isr | {follower.broker_id}
+            joined = (*self.isr_order, follower.broker_id)
             self._propose(joined)
             # Already counted: if the controller rejects it, we were only too cautious.
-            self.maximal_isr = joined
+            self.maximal_isr = frozenset(joined)
 
     def propose_leaving(self, now_ns: int) -> bool:
         """Each half of replica.lag.time.max.ms: propose to remove lagging replicas from the ISR; returns
@@ -370,22 +397,36 @@ class Partition(Generic[LogT]):
             return False
         lagging = [
             broker_id
-            for broker_id in self.isr
+            for broker_id in self.isr_order
             if broker_id != self.rules.broker_id and not self._is_in_time(broker_id, log.end_offset, now_ns)
         ]
         if not lagging:
             return False
         logger.info("%r: %s leave the ISR %s", self, lagging, sorted(self.isr))
         # Still counted until the controller agrees: otherwise we would commit records on our own decision.
-        self._propose(self.isr.difference(lagging))
+        self._propose([broker_id for broker_id in self.isr_order if broker_id not in lagging])
+        return True
+
+    def propose_resigning(self) -> bool:
+        """A write was refused for lack of space: propose that the rest of the ISR goes on; returns whether.
+
+        Only if it can: an ISR below min.insync.replicas would refuse writes, too, and have one copy less.
+        """
+        rest = self.isr - {self.rules.broker_id}
+        if not self.is_leader or self.proposal is not None or not self.may_resign:
+            return False
+        if not rest or len(rest) < self.effective_min_isr:
+            return False
+        logger.warning("%r: resigning, %s can take writes", self, sorted(rest))
+        self._propose(rest)
         return True
 
     def _is_in_time(self, broker_id: int, end_offset: int, now_ns: int) -> bool:
         follower = self.followers.get(broker_id)
         return follower is not None and follower.is_caught_up(end_offset, now_ns, self.rules.lag_max_ns)
 
-    def _propose(self, isr: frozenset[int]) -> None:
-        pairs = tuple((broker_id, self._epoch_of(broker_id)) for broker_id in sorted(isr))
+    def _propose(self, isr: Sequence[int]) -> None:
+        pairs = tuple((broker_id, self._epoch_of(broker_id)) for broker_id in isr)
         self.proposal = Proposal(pairs, self.leader_epoch, self.partition_epoch)
 
     def _epoch_of(self, broker_id: int) -> int:
@@ -396,6 +437,14 @@ class Partition(Generic[LogT]):
 
     def refused(self, proposal: Proposal, error: ErrorCode) -> bool:
         """The controller rejected the proposal; returns whether to send the same again."""
+        if (
+            proposal is self.proposal
+            and error is ErrorCode.INVALID_REQUEST
+            and all(broker_id != self.rules.broker_id for broker_id, _ in proposal.isr)
+        ):
+            self.may_resign = False
+            self.proposal = None
+            return False
         if proposal is not self.proposal or error in _WAIT_FOR_METADATA:
             return False
         if error in _NOT_DONE:
@@ -407,7 +456,7 @@ class Partition(Generic[LogT]):
         return True
 
     def agreed(
-        self, proposal: Proposal, isr: frozenset[int], leader_epoch: int, partition_epoch: int, now_ns: int
+        self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int, now_ns: int
     ) -> bool:
         """The controller accepted the proposal; returns whether the high watermark advanced."""
         if proposal is not self.proposal:

@@ -6,7 +6,7 @@ log_manager.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from barnabas.runtime.disk.disk import Disk
@@ -41,6 +41,10 @@ class FolderChanges:
     def touched(self, log_dir: str) -> None:
         """Called when a log was added to or removed from a directory but the partition still exists."""
         self._touched.setdefault(log_dir, set())
+
+    def again(self, log_dir: str, partitions: Iterable[TopicPartition]) -> None:
+        """There was no space for what was planned: plan it again."""
+        self._touched.setdefault(log_dir, set()).update(partitions)
 
     def is_deleted(self, partition: TopicPartition) -> bool:
         """Whether `plan` would include it."""

@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
 from barnabas.runtime.clock import Clock
-from barnabas.runtime.disk.disk import SYNCED_ONE_BY_ONE_MAX, Disk
+from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.random import Random
 from barnabas.storage.cleaner.cleaner import CleanerOptions, LogCleaner, log_dir_of
 from barnabas.storage.directories.clean_shutdown import NO_BROKER_EPOCH
 from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.log_dirs import LogDirs, in_two_dirs
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure, refusal
 from barnabas.storage.folder_changes import FolderChanges
+from barnabas.storage.full_directories import FullDirectories
 from barnabas.storage.log import log_files
 from barnabas.storage.log.appends import GapNotNoted
 from barnabas.storage.log.deferred_work import PendingCall
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log_closing import close_dir
 from barnabas.storage.log_loader import IsStray, load_dir
 from barnabas.storage.progress import LoadingWatch
 from barnabas.storage.refused import DamagedFile, StorageRefused
@@ -62,6 +64,8 @@ class LogManager:
         self.defers_gaps = False
         self.directory_ids = directory_ids or {}
         self._listeners: list[OfflineListener] = []
+        # Directories that take no writes, for lack of space.
+        self.full = FullDirectories(self.logs_in)
         self._preferred: dict[TopicPartition, str] = {}
         # Topic ids that are not yet written to partition.metadata.
         self._unwritten_ids: dict[TopicPartition, Uuid] = {}
@@ -90,6 +94,7 @@ class LogManager:
                 on_failure=self.fail,
                 on_deletes=self.logs_with_deletes.add,
                 plan_gaps=self.plan_gaps,
+                is_full=self.full.__contains__,
             )
         # Renames by deletions and moves that are not synced yet.
         self.changes = FolderChanges(disk, self.live, self.logs_in, self.cleaner)
@@ -107,7 +112,8 @@ class LogManager:
             try:
                 yield from load_dir(self, path, is_stray)
             except (OSError, StorageFailure, DamagedFile) as error:
-                self.fail(path, error)
+                # Also a full one: not all of its logs are open.
+                self._take_offline(path, error)
         if not self.dirs.live:
             raise StorageRefused(f"no log directory is left: {'; '.join(self.dirs.offline.values())}")
 
@@ -149,6 +155,7 @@ class LogManager:
             log.abandon()
             raise in_two_dirs(partition, logs[partition].folder, log.folder)
         log.on_gap = self._gap_found
+        log.full = self.full.reason(log_dir_of(log))
         log.epochs.on_unwritten = partial(self.logs_with_epochs.setdefault, log)
         logs[partition] = log
         self.logs_with_deletes.add(log)
@@ -202,16 +209,30 @@ class LogManager:
             if not self.dirs.is_live(log_dir):
                 continue
             folder = f"{log_dir}/{name}"
+            is_there = self.disk.exists(folder)
             try:
                 log = self.open_log(
                     folder, partition, clean=True, recovery_point=0, log_start_offset=0, gaps_end=0
                 )
             except (OSError, StorageFailure) as error:
-                self.fail(log_dir, error)
+                self._not_created(log_dir, None if is_there else folder, error)
                 continue
             self._preferred.pop(partition, None)
             return log
-        raise _failed(f"no log directory can take {partition}; tried {', '.join(candidates)}")
+        tried = f"no log directory can take {partition}; tried {', '.join(candidates)}"
+        full = next((log_dir for log_dir in candidates if log_dir in self.full), None)
+        if full is not None:
+            raise DirectoryFull(full, "creating a log", tried)
+        raise _failed(tried)
+
+    def _not_created(self, log_dir: str, new_folder: str | None, error: OSError | StorageFailure) -> None:
+        """Lack of space is no failure of the directory if the new folder is removed again."""
+        cause = error.__cause__ if isinstance(error, StorageFailure) else error
+        with self.guarding(log_dir):
+            if new_folder is None or not isinstance(cause, OSError):
+                raise error
+            self.disk.remove_tree(new_folder)
+            raise refusal(new_folder, "creating the log", cause)
 
     def _candidates(self, partition: TopicPartition, directory_id: Uuid | None, future: bool) -> list[str]:
         wanted = self._preferred.get(partition)
@@ -226,7 +247,8 @@ class LogManager:
         counts: dict[str, int] = {}
         for log in self.all_logs():
             counts[log_dir_of(log)] = counts.get(log_dir_of(log), 0) + 1
-        return self.dirs.by_fewest_partitions(counts)
+        # Directories without space come last: the files of an empty log may fit.
+        return sorted(self.dirs.by_fewest_partitions(counts), key=self.full.__contains__)
 
     def _check_topic_id(self, partition: TopicPartition, topic_id: Uuid | None) -> None:
         """Called before a log is created, so that an error leaves none behind."""
@@ -243,13 +265,13 @@ class LogManager:
         Separate from creation because it waits for the device.  A crash before it leaves a partition without
         a topic id, which the metadata log provides again.
         """
-        pending, self._unwritten_ids = self._unwritten_ids, {}
-        return [
-            (log.folder, topic_id)
-            for partition, topic_id in pending.items()
-            for log in (self.logs.get(partition), self.futures.get(partition))
-            if log is not None
-        ]
+        taken = []
+        for partition, topic_id in list(self._unwritten_ids.items()):
+            logs = [log for log in (self.logs.get(partition), self.futures.get(partition)) if log is not None]
+            if all(log.full is None for log in logs):  # otherwise when there is room
+                del self._unwritten_ids[partition]
+                taken += [(log.folder, topic_id) for log in logs]
+        return taken
 
     def write_topic_ids(self) -> None:
         """Write all of `take_unwritten_ids` on this thread."""
@@ -257,7 +279,19 @@ class LogManager:
         for log_dir in list(self.live):
             with self.guarding(log_dir):
                 here = [pair for pair in unwritten if pair[0].rpartition("/")[0] == log_dir]
-                write_partition_metadata_of(self.disk, log_dir, here)
+                try:
+                    write_partition_metadata_of(self.disk, log_dir, here)
+                except DirectoryFull:
+                    self.ids_not_written(here)
+                    raise
+
+    def ids_not_written(self, pairs: Iterable[tuple[str, Uuid]]) -> None:
+        """There was no space for the files of `take_unwritten_ids`: they are written when there is room."""
+        names = {log.folder: name for logs in (self.logs, self.futures) for name, log in logs.items()}
+        for folder, topic_id in pairs:
+            name = names.get(folder)
+            if name is not None and self.topic_ids.get(name) == topic_id:
+                self._unwritten_ids[name] = topic_id
 
     # Changing
 
@@ -268,9 +302,13 @@ class LogManager:
 
     def finish_deletes(self) -> None:
         """Run everything that `changes` plans on this thread."""
-        for log_dir, _, finish in self.changes.plan():
+        for log_dir, names, finish in self.changes.plan():
             with self.guarding(log_dir):
-                finish()
+                try:
+                    finish()
+                except DirectoryFull:
+                    self.changes.again(log_dir, names)
+                    raise
 
     def begin_delete(self, partition: TopicPartition, *, future: bool = False, stray: bool = False) -> None:
         """The first half of `delete`, to be followed by `finish_deletes`."""
@@ -386,6 +424,7 @@ class LogManager:
     def hold_failures(self) -> tuple[list[tuple[str, str, list[TopicPartition]]], OfflineListener]:
         """Collect failures instead of notifying listeners; returns the list and the combined listener."""
         held: list[tuple[str, str, list[TopicPartition]]] = []
+        self.full.listeners.clear()
         listeners, self._listeners = self._listeners, [lambda *failure: held.append(failure)]
 
         def hear(log_dir: str, reason: str, partitions: list[TopicPartition]) -> None:
@@ -396,16 +435,26 @@ class LogManager:
 
     @contextlib.contextmanager
     def guarding(self, log_dir: str) -> Iterator[None]:
-        """Take the directory offline if the enclosed work fails; the others continue."""
+        """Take the directory offline if the enclosed work fails, or mark it as full; the others continue."""
         try:
             yield
         except (OSError, StorageFailure) as error:
             self.fail(log_dir, error)
 
     def fail(self, log_dir: str, error: Exception) -> None:
-        """Take a directory offline with all its partitions; the others are not affected (M-E5)."""
+        """Take a directory offline with all its partitions; the others are not affected (M-E5).
+
+        One without space only takes no more writes.
+        """
+        if not isinstance(error, DirectoryFull):
+            self._take_offline(log_dir, error)
+        elif self.dirs.is_live(log_dir):
+            self.full.add(log_dir, error.message)
+
+    def _take_offline(self, log_dir: str, error: Exception) -> None:
         if not self.dirs.is_live(log_dir):
             return
+        self.full.forget(log_dir)
         partitions = []
         for logs in (self.logs, self.futures):
             for partition in [tp for tp, log in logs.items() if log_dir_of(log) == log_dir]:
@@ -444,33 +493,9 @@ class LogManager:
             self.write_topic_ids()
             for log_dir, directory in list(self.live.items()):
                 with self.guarding(log_dir):
-                    self._close_dir(directory, broker_epoch)
+                    close_dir(self.disk, directory, self.logs_in(log_dir), broker_epoch)
         finally:
             self.dirs.close()
-
-    def _close_dir(self, directory: LogDir, broker_epoch: int) -> None:
-        logs = self.logs_in(directory.path)
-        if not directory.is_loaded:
-            # Checkpoint entries of logs that were not opened yet must stay, and nothing was written that
-            # needs a flush: the next start begins as this one did.
-            for log in logs.values():
-                log.abandon()
-            directory.mark_clean(broker_epoch)
-            return
-        if len(logs) > SYNCED_ONE_BY_ONE_MAX:
-            for log in logs.values():
-                log.close(sync=False)
-            self.disk.sync_below(directory.path)
-            for log in logs.values():
-                log.all_synced()
-        else:
-            for log in logs.values():
-                log.flush()
-                log.close()
-        directory.write_recovery_points(logs)
-        directory.write_log_starts(logs)
-        directory.write_high_watermarks(logs)
-        directory.mark_clean(broker_epoch)
 
 
 def _nothing() -> None:

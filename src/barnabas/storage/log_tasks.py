@@ -22,7 +22,7 @@ from barnabas.runtime.loop.workers import WorkersBusyError
 from barnabas.storage.cleaner.cleaner import log_dir_of
 from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.partition_metadata import write_partition_metadata_of
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure, refusing
 from barnabas.storage.log.leader_epochs import EpochsWrite
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
@@ -138,6 +138,9 @@ class LogTasks:
     def _at(self, due_ms: int, piece: Piece) -> None:
         heapq.heappush(self._once, (due_ms, self._next_number(), piece))
 
+    def _after(self, delay_ms: int, piece: Piece) -> None:
+        self._at(self._now_ms() + delay_ms, piece)
+
     def _next_number(self) -> int:
         self._number += 1
         return self._number
@@ -234,7 +237,7 @@ class LogTasks:
         """One call of a worker for several logs; a flush may write the epochs of a log at the same time."""
         waiting = self._manager.logs_with_epochs
         by_dir: dict[str, list[tuple[Log, EpochsWrite]]] = {}
-        for log in list(islice(waiting, LEADER_EPOCHS_AT_ONCE)):
+        for log in list(islice((log for log in waiting if log.full is None), LEADER_EPOCHS_AT_ONCE)):
             log_dir = log_dir_of(log)
             if (log_dir, "leader epochs") in self._writing or log.is_truncating:
                 continue
@@ -253,33 +256,58 @@ class LogTasks:
                 self.writing_epochs.discard(log)
                 log.epochs.written(write)
 
+        def refused() -> None:
+            self._writing.discard(key)
+            for log, _ in writes:
+                self.writing_epochs.discard(log)
+                self._manager.logs_with_epochs[log] = None
+
         self._writing.add(key)
         self.writing_epochs.update(log for log, _ in writes)
-        self._hand_over(log_dir, partial(_write_epochs, [write for _, write in writes]), done)
+        write = partial(_write_epochs, log_dir, [write for _, write in writes])
+        self._hand_over(log_dir, write, done, refused)
 
     def _write_topic_ids(self, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
         """One call for all pending ids: ten thousand new partitions must not occupy every worker."""
         if (log_dir, "topic ids") in self._writing:
             # A partition may have been deleted and created again: the last id must win.
-            self._at(self._now_ms() + RETRY_MS, partial(self._write_topic_ids, log_dir, topic_ids))
+            self._after(RETRY_MS, partial(self._write_topic_ids, log_dir, topic_ids))
         else:
             write = partial(write_partition_metadata_of, self._manager.disk, log_dir, topic_ids)
-            self._write(log_dir, (log_dir, "topic ids"), write)
+            self._write(
+                log_dir, (log_dir, "topic ids"), write, partial(self._manager.ids_not_written, topic_ids)
+            )
 
     # Calls that wait for the device
 
-    def _write(self, log_dir: str, key: tuple[str, str], write: Piece) -> None:
-        self._writing.add(key)
-        self._hand_over(log_dir, write, lambda: self._writing.discard(key))
+    def _write(
+        self, log_dir: str, key: tuple[str, str], write: Piece, not_written: Piece | None = None
+    ) -> None:
+        def done() -> None:
+            self._writing.discard(key)
 
-    def _hand_over(self, log_dir: str, call: Piece, done: Piece) -> None:
-        """Offload a call; retry a little later if the workers' queue is full."""
+        def refused() -> None:
+            done()
+            if not_written is not None:
+                not_written()
+
+        self._writing.add(key)
+        self._hand_over(log_dir, write, done, refused)
+
+    def _hand_over(self, log_dir: str, call: Piece, done: Piece, refused: Piece | None = None) -> None:
+        """Offload a call; retry a little later if the workers' queue is full.
+
+        `refused` is called instead of `done` if there was no space, and nothing was changed.
+        """
 
         def ended(error: BaseException | None) -> None:
             if isinstance(error, WorkersBusyError):
-                self._at(self._now_ms() + RETRY_MS, partial(self._hand_over, log_dir, call, done))
+                self._after(RETRY_MS, partial(self._hand_over, log_dir, call, done, refused))
                 return
-            done()
+            if isinstance(error, DirectoryFull) and refused is not None:
+                refused()
+            else:
+                done()
             if isinstance(error, OSError | StorageFailure):
                 self._manager.fail(log_dir, error)
             elif error is not None:
@@ -336,7 +364,8 @@ def _unless_truncating(action: Callable[[Log], object], log: Log) -> None:
         action(log)
 
 
-def _write_epochs(writes: Sequence[EpochsWrite]) -> None:
-    for write in writes:
-        with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
-            write.run()
+def _write_epochs(log_dir: str, writes: Sequence[EpochsWrite]) -> None:
+    with refusing(log_dir, "writing leader epochs"):
+        for write in writes:
+            with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
+                write.run()

@@ -379,3 +379,32 @@ def test_unused_ids_are_forgotten() -> None:
     assert [one.transactional_id for one in world.listed().transaction_states] == ["busy"]
     begun = world.init()
     assert (begun.producer_id, begun.producer_epoch) == (2, 0)  # as if it had never existed
+
+
+def test_a_coordinator_without_space_answers_with_an_error_that_clients_retry() -> None:
+    world = TxnWorld()
+    world.init()
+    world.write(0, "a")
+    full = world.replicas.storage.manager.full
+    full.add("/data", "a test says so")
+    assert world.end(COMMIT).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.markers_in() == []
+    full.has_room("/data")
+    assert world.end(COMMIT).error_code == 0
+    assert world.markers_in() == [(1, 1, True)]
+
+
+def test_a_prepared_transaction_completes_when_its_coordinator_has_room() -> None:
+    world = TxnWorld(level=1)
+    open_with_slow_partition(world)
+    world.end(COMMIT, version=4)
+    full = world.replicas.storage.manager.full
+    full.add("/data", "a test says so")
+    follower_catches_up(world)
+    for _ in range(20):
+        world.tick(RETRY_MS)
+    assert world.state() == "PrepareCommit"
+    full.has_room("/data")
+    for _ in range(20):
+        world.tick(10 * RETRY_MS)
+    assert world.state() == "CompleteCommit"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.base.errors import ErrorCode
 from barnabas.base.hashing import partition_for_group
 from barnabas.base.topic_names import TRANSACTION_STATE
@@ -16,11 +18,13 @@ from tests.broker.worlds.txn_world import (
 )
 from tests.coordinator.shard_world import PENDING
 
+INDEX = partition_for_group("shop", PARTITIONS)
+SWEEP_MS = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+
 
 def slow_coordinator(world: TxnWorld, isr: list[int]) -> None:
     """The log of `shop`'s coordinator has a second replica, in sync or not, that does not fetch."""
-    index = partition_for_group("shop", PARTITIONS)
-    world.partition_change(TRANSACTION_STATE, index=index, replicas=[BROKER, 2], isr=isr)
+    world.partition_change(TRANSACTION_STATE, index=INDEX, replicas=[BROKER, 2], isr=isr)
 
 
 def test_markers_are_sent_for_a_decision_that_is_committed_after_its_request_timed_out() -> None:
@@ -32,7 +36,7 @@ def test_markers_are_sent_for_a_decision_that_is_committed_after_its_request_tim
     world.tick(world.settings["request.timeout.ms"])
     assert world.late[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     slow_coordinator(world, [BROKER])
-    world.tick(world.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+    world.tick(world.settings[SWEEP_MS])
     assert world.end(COMMIT, version=4).error_code == 0
     assert world.state() == "CompleteCommit"
     assert world.markers_in(0) == [(0, 0, True)]
@@ -46,9 +50,23 @@ def test_no_marker_is_sent_before_the_decision_is_committed() -> None:
     slow_coordinator(world, [BROKER, 2])
     assert world.end(COMMIT, version=4) is PENDING
     for _ in range(5):
-        world.tick(world.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+        world.tick(world.settings[SWEEP_MS])
     assert world.late[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.markers_in(0) == []
+
+
+def test_sweeps_do_not_queue_up_behind_one_that_waits(caplog: pytest.LogCaptureFixture) -> None:
+    world = TxnWorld(level=1, options={SWEEP_MS: "1000", "replica.lag.time.max.ms": "300000"})
+    world.init()
+    world.add(0)
+    slow_coordinator(world, [BROKER, 2])
+    assert world.end(COMMIT, version=4) is PENDING
+    for _ in range(20):
+        world.tick(1000)
+    world.partition_change(TRANSACTION_STATE, index=INDEX, replicas=[BROKER, 2], isr=[2], leader=2)
+    assert [record.getMessage() for record in caplog.records if "next sweep" in record.getMessage()] == [
+        "expired transactions are left for the next sweep: NOT_COORDINATOR: This is not the correct coordinator."
+    ]
 
 
 def test_a_producer_that_was_sent_away_while_its_predecessor_is_aborted_may_come_again() -> None:
@@ -60,7 +78,7 @@ def test_a_producer_that_was_sent_away_while_its_predecessor_is_aborted_may_come
     world.tick(world.settings["request.timeout.ms"])
     assert world.late[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     slow_coordinator(world, [BROKER])
-    world.tick(world.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+    world.tick(world.settings[SWEEP_MS])
     assert world.state() == "CompleteAbort"
     again = world.init()
     assert (again.error_code, again.producer_id, again.producer_epoch) == (0, 0, 2)

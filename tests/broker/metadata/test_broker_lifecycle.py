@@ -16,7 +16,12 @@ from barnabas.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from barnabas.protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.records.metadata import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import Timers
 from tests.broker.worlds.fake_metadata import FakeMetadata
@@ -61,7 +66,23 @@ class Life:
     def register(self) -> None:
         response = BrokerRegistrationResponse(throttle_time_ms=0, error_code=0, broker_epoch=77)
         self.asked[-1][1].set(response)
+        self.publish(77)
         self.pass_ms(0)
+
+    def publish(self, epoch: int, *, fenced: bool = True) -> None:
+        """The metadata of this broker; it may be behind that of the controller."""
+        self.channel.commit(
+            RegisterBrokerRecord(
+                broker_id=1,
+                incarnation_id=Uuid(b"i" * 16),
+                broker_epoch=epoch,
+                end_points=[],
+                features=[],
+                rack=None,
+                fenced=fenced,
+            )
+        )
+        self.life.published()
 
     def heartbeat(self, **fields: Any) -> None:
         fields = {
@@ -114,13 +135,32 @@ def test_from_registration_to_running() -> None:
     life.pass_ms(0)
     assert not life.last().want_fence
     life.heartbeat(is_fenced=False)
-    assert (life.life.unfenced.done, life.life.state) == (True, State.RUNNING)
+    assert (life.life.unfenced.done, life.life.state) == (False, State.RUNNING)
+    # Clients are accepted when they are told of this broker, not of an earlier process.
+    life.publish(76, fenced=False)
+    assert not life.life.unfenced.done
+    life.publish(77, fenced=False)
+    assert life.life.unfenced.done
+    life.life.published()
     # From then on one heartbeat each broker.heartbeat.interval.ms.
     asked = len(life.asked)
     life.pass_ms(1_999)
     assert len(life.asked) == asked
     life.pass_ms(1)
     assert len(life.asked) == asked + 1
+
+
+def test_metadata_may_show_it_unfenced_before_the_response() -> None:
+    life = Life()
+    life.start()
+    life.register()
+    life.heartbeat(is_fenced=True)
+    life.life.ready_to_unfence()
+    life.pass_ms(0)
+    life.publish(77, fenced=False)
+    assert not life.life.unfenced.done
+    life.heartbeat(is_fenced=False)
+    assert life.life.unfenced.done
 
 
 def test_failures_are_retried_with_exponential_backoff() -> None:

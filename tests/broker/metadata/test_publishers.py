@@ -35,6 +35,10 @@ class PartsOnly:
         self.quotas: Any = Part("quotas", self.called)
         self.hosted_replicas: Any = Part("replicas", self.called) if is_broker else None
         self.hosted_coordinators: Any = Part("coordinators", self.called) if is_broker else None
+        self.lifecycle: Any = self
+
+    def published(self) -> None:
+        self.called.append("lifecycle")
 
     def take_image(self, image: object) -> None:
         self.called.append("image")
@@ -52,11 +56,11 @@ def option(resource: str) -> ConfigRecord:
 @pytest.mark.parametrize(
     ("record", "is_broker", "called"),
     [
-        (option(""), True, "image settings authorizer quotas replicas coordinators"),
-        (option("1"), True, "image settings authorizer quotas replicas coordinators"),
-        (option("2"), True, "image authorizer quotas replicas coordinators"),
-        (NoOpRecord(), True, "image authorizer quotas replicas coordinators"),
-        (option("1"), False, "image settings authorizer quotas"),
+        (option(""), True, "image settings authorizer quotas replicas coordinators lifecycle"),
+        (option("1"), True, "image settings authorizer quotas replicas coordinators lifecycle"),
+        (option("2"), True, "image authorizer quotas replicas coordinators lifecycle"),
+        (NoOpRecord(), True, "image authorizer quotas replicas coordinators lifecycle"),
+        (option("1"), False, "image settings authorizer quotas lifecycle"),
     ],
 )
 def test_the_order_is_the_same_in_every_role(record: Message, is_broker: bool, called: str) -> None:

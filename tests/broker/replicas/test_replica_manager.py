@@ -20,8 +20,10 @@ from barnabas.protocol.records import metadata as records
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.disk import SimulatedDisk
+from barnabas.runtime.simulated.disk_faults import Kind
 from barnabas.storage.directories.clean_shutdown import clean_shutdown_epoch
 from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.space_watch import INTERVAL_MS
 from tests.broker.worlds.data_world import (
     BROKER,
     DIRECTORY,
@@ -411,18 +413,77 @@ def test_a_write_that_fails_takes_the_directory_offline(monkeypatch: pytest.Monk
     assert world.failed_dirs == ["/data"]
 
 
-def test_a_full_disk_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, _ = failing_world()
-    log = world.log("bad")
+def full_world() -> tuple[World, SimulatedDisk]:
+    """A record is in `orders`, and then the disk is full."""
+    disk = SimulatedDisk(SeededRandom(1))
+    world = World(disk=disk)
+    world.topic("orders")
+    assert codes(world.produce("orders", batch_of(b"a"))) == [ErrorCode.NONE]
+    fill(disk)
+    return world, disk
 
-    def fail(*args: object) -> None:
-        raise OSError(errno.ENOSPC, "full")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(type(log.active.file()), "append", fail)
-        assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert world.failed_dirs == ["/data"]
-    assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+def fill(disk: SimulatedDisk) -> None:
+    disk.fail(1, errno.ENOSPC, kinds={Kind.WRITE, Kind.CREATE}, path="/data/*", times=10**6, kept_bytes=9)
+
+
+def make_room(world: World, disk: SimulatedDisk) -> None:
+    disk.clear_faults()
+    for _ in range(3):
+        world.tick(INTERVAL_MS)
+        world.settle()
+    assert not world.replicas.storage.manager.full
+
+
+def test_a_full_disk_refuses_writes_serves_reads_and_accepts_writes_again() -> None:
+    world, disk = full_world()
+    for _ in range(2):
+        assert codes(world.produce("orders", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert world.failed_dirs == []
+    found = partition_answers(world.fetch(fetch_request("orders", {0: 0}), 10))
+    assert values_in(found["orders", 0]) == [(0, b"a")]
+    world.tick(INTERVAL_MS)
+    world.settle()
+    assert list(world.replicas.storage.manager.full) == ["/data"]
+    make_room(world, disk)
+    assert codes(world.produce("orders", batch_of(b"b"))) == [ErrorCode.NONE]
+    found = partition_answers(world.fetch(fetch_request("orders", {0: 0}), 10))
+    assert values_in(found["orders", 0]) == [(0, b"a"), (1, b"b")]
+
+
+def test_a_topic_is_deleted_and_a_new_one_waits_for_room() -> None:
+    world, disk = full_world()
+    assert codes(world.produce("orders", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    world.topic("late")
+    assert code_of(world, "late") is ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.replicas.failed_count == 1
+    world.change(records.RemoveTopicRecord(topic_id=world.image.topic_ids["orders"]))
+    world.settle()
+    assert code_of(world, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "orders-0" not in disk.names("/data")
+    make_room(world, disk)
+    assert world.replicas.failed_count == 0
+    assert codes(world.produce("late", batch_of(b"c"))) == [ErrorCode.NONE]
+
+
+def test_a_leader_without_space_resigns_if_the_others_can_take_writes() -> None:
+    world, disk = full_world()
+    disk.clear_faults()
+    world.topic("three", replicas=[1, 2, 3])
+    world.topic("two", replicas=[1, 2])
+    world.topic("strict", replicas=[1, 2], min_insync_replicas="2")
+    fill(disk)
+    for topic in ("three", "two", "strict", "orders"):
+        assert codes(world.produce(topic, batch_of(b"b"), acks=1)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    world.settle()
+    asked = [one for one in world.metadata.asked if isinstance(one, AlterPartitionRequest)]
+    proposed = {
+        topic.topic_id: [member.broker_id for member in topic.partitions[0].new_isr_with_epochs]
+        for one in asked
+        for topic in one.topics
+    }
+    ids = {name: world.image.topic_ids[name] for name in ("three", "two", "strict")}
+    assert proposed == {ids["three"]: [2, 3], ids["two"]: [2]}
 
 
 # Transitions that fail

@@ -83,6 +83,10 @@ def test_a_broker_stops_and_comes_back(cluster: LocalCluster) -> None:
         "4 partitions, 4 with a problem\n\nUNDER-REPLICATED  secondTopic-0: 2 of 3 replicas"
     )
     assert "  seen   broker 1 is down\n  do     start broker 1; if it is gone for good" in explained
+    assert explained.count("UNDER-REPLICATED") == 1, "one reason, said once"
+    assert re.findall(r"secondTopic-\d: 2 of 3", explained) == [
+        f"secondTopic-{each}: 2 of 3" for each in range(4)
+    ]
     assert cluster.start("start", "1").code == 0
     wait_for("broker 1 is in sync again", lambda: in_sync(cluster, "secondTopic"))
     assert described(cluster)["secondTopic-1"][0] == "3", "it does not lead by itself"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from barnabas.client.explain.replica_rules import (
     FASTER,
+    MAKE_ROOM,
     PartitionReplicas,
     ReplicaCause,
     ReplicaDiagnosis,
@@ -58,6 +59,19 @@ def test_a_replica_that_is_behind_or_has_lost_its_directory() -> None:
     assert offline.advice == ("repair the log directory, and restart its broker",)
     silent = only(replace(HEALTHY, isr=(1, 3)))
     assert silent.evidence == ("broker 2 runs, and is not in sync",)
+
+
+def test_a_full_disk_of_the_leader_and_of_a_follower() -> None:
+    leader = only(with_replica(HEALTHY, 1, full="/data/a"))
+    assert leader.cause is ReplicaCause.DISK_FULL
+    assert leader.cause.is_problem
+    assert leader.summary == "orders-0: writes are refused, the disk of its leader, broker 1, is full"
+    assert leader.evidence == ("broker 1: the log directory is full and takes no writes (/data/a)",)
+    assert leader.advice == (MAKE_ROOM,)
+    follower = only(replace(with_replica(HEALTHY, 2, lag=70, full="/data/b"), isr=(1, 3)))
+    assert follower.cause is ReplicaCause.UNDER_REPLICATED
+    assert follower.evidence == ("broker 2: the log directory is full and takes no writes (/data/b)",)
+    assert follower.advice == (MAKE_ROOM,)
 
 
 def test_too_few_are_in_sync() -> None:

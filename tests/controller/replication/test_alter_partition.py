@@ -31,7 +31,7 @@ def test_invalid_isr_proposals_are_rejected() -> None:
         (three.propose([]), ErrorCode.INVALID_REQUEST),
         (three.propose([1, 1]), ErrorCode.INVALID_REQUEST),
         (three.propose([1, 4]), ErrorCode.INVALID_REQUEST),
-        (three.propose([2]), ErrorCode.INVALID_REQUEST),
+        (three.propose([2, 3]), ErrorCode.INVALID_REQUEST),
         (three.propose([1, 2], recovery_state=RECOVERING), ErrorCode.INVALID_REQUEST),
         (three.propose([1], recovery_state=RECOVERING), ErrorCode.INVALID_REQUEST),
         (three.propose([1, 3], broker_epochs={3: three.epochs[3] - 1}), ErrorCode.INELIGIBLE_REPLICA),
@@ -42,6 +42,20 @@ def test_invalid_isr_proposals_are_rejected() -> None:
     assert three.partition == now
     three.fence(2)
     assert three.propose([1, 2]).error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_leader_resigns_by_leaving_the_isr_and_another_member_leads() -> None:
+    """Its disk is full.  Apache Kafka's controller answers INVALID_REQUEST."""
+    three = Three()
+    before = three.partition
+    assert (before.leader, before.isr) == (1, (1, 2, 3))
+    assert three.propose([2, 3]).error_code == ErrorCode.NEW_LEADER_ELECTED
+    after = three.partition
+    assert (after.leader, after.isr) == (2, (2, 3))
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert three.propose([3], broker_id=2).error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert (three.partition.leader, three.partition.isr) == (3, (3,))
+    assert three.propose([], broker_id=3).error_code == ErrorCode.INVALID_REQUEST, "nobody is left"
 
 
 def test_a_replica_that_leaves_below_min_isr_stays_eligible() -> None:

@@ -12,6 +12,7 @@ from barnabas.replica.fetching.fetcher import Fetcher
 from barnabas.replica.fetching.outcomes import NOTHING
 from barnabas.replica.fetching.requests import identified
 from barnabas.replica.partition import Partition
+from barnabas.storage.failure import DirectoryFull
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from tests.replica.fetching.world import (
@@ -329,6 +330,20 @@ def test_a_log_start_within_a_batch_begins_with_that_batch() -> None:
     assert follower.log.segments[0].base_offset == 0
 
 
+def test_a_log_that_diverges_before_a_log_start_within_a_batch_takes_that_batch() -> None:
+    """Truncated to the leader's log start, it ends where no batch begins: it was stuck there."""
+    nodes = replicas(2, leader=2)
+    leader, follower = nodes[1], nodes[2]
+    follower.append(8)
+    elect(nodes, 1, 1)
+    leader.append(10)
+    leader.log.set_high_watermark(10)
+    leader.log.advance_log_start(4)
+    follower.catch_up_with(leader)
+    assert (follower.log.log_start_offset, follower.log.end_offset) == (4, 10)
+    assert follower.content == leader.content
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -471,3 +486,23 @@ def test_a_leader_without_partitions_is_not_asked() -> None:
     assert fetcher.next_request(0) is None
     assert fetcher.wake_ns(0) is None
     assert len(fetcher) == 0
+
+
+def test_a_follower_without_space_waits_for_it_and_goes_on() -> None:
+    leader, follower = two()
+    leader.append(2)
+    follower.fetch_from(leader)
+    follower.log.full = "no space is left on the device"
+    # Nothing is to be written: it is fetched on, and so stays in the ISR.
+    follower.fetch_from(leader)
+    assert follower.state.phase is Phase.FETCHING
+    leader.append(3)
+    with pytest.raises(DirectoryFull):
+        follower.fetch_from(leader)
+    assert follower.state.phase is Phase.NO_ROOM
+    assert follower.is_idle
+    follower.log.full = None
+    assert follower.fetcher.has_room(follower.state.key)
+    assert not follower.fetcher.has_room(follower.state.key)
+    follower.fetch_from(leader)
+    assert follower.content == leader.content

@@ -104,7 +104,7 @@ class Replica:
             assert not isinstance(named, ErrorCode)
             answers = named  # type: ignore[assignment]
         elif request.session_epoch == INITIAL_EPOCH:
-            response.session_id = self.sessions.create(request, VERSION, answers, privileged=True)  # type: ignore[arg-type]
+            response.session_id = self.sessions.create(request, VERSION, answers, replica_id=2)  # type: ignore[arg-type]
         for (topic_id, _), data in answers:
             response.responses.append(
                 FetchResponse.FetchableTopicResponse(topic_id=topic_id, partitions=[data])

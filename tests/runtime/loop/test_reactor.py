@@ -388,6 +388,31 @@ def test_after_a_short_wait_it_polls_a_few_times_before_it_sleeps() -> None:
     reactor.close()
 
 
+def test_polling_in_vain_is_left_out_more_and_more_often() -> None:
+    """A broker that waits for others 50 µs at a time would spend more on looking than on its work."""
+    clock = StepClock()
+    poller = Waits(clock)
+    reactor = Reactor(poller=poller, clock=clock)
+    short_ns = poller.takes_ns = reactor_module.SHORT_WAIT_NS // 2
+
+    def polls() -> bool:
+        poller.asked.clear()
+        reactor.interrupt()
+        reactor.serve(short_ns)
+        return 0 in poller.asked
+
+    polls()
+    assert [polls() for _ in range(12)] == [number in (0, 2, 6) for number in range(12)]
+    while not polls():
+        continue
+    poller.found = [(99, READ)]
+    while not polls():
+        continue
+    poller.found = []
+    assert polls(), "it was worth it the last time"
+    reactor.close()
+
+
 def test_what_is_found_by_polling_before_a_sleep_is_served() -> None:
     clock = StepClock()
     poller = Waits(clock)

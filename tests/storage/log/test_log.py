@@ -15,9 +15,10 @@ from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.disk_faults import Kind
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.appends import UnexpectedAppendOffset
 from barnabas.storage.log.log import Log
+from barnabas.storage.log.log_files import LOG
 from barnabas.storage.log.log_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -519,24 +520,110 @@ def test_truncation_below_the_first_segment_and_fully() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.WRITE, Kind.CREATE])
 @pytest.mark.parametrize("batches", [0, 1, 2])
-def test_a_full_disk_is_a_failure_of_the_directory(kind: Kind, batches: int) -> None:
-    """On the general path and on the fast one, in a write and in a roll; what was written before is kept."""
+def test_a_full_disk_refuses_an_append_and_changes_nothing(kind: Kind, batches: int) -> None:
+    """On the general path and on the fast one, in a write and in a roll; cluster.md 16."""
     disk = SimulatedDisk(SeededRandom(1))
     log = open_log(disk, TINY)
     write(log, *[2] * batches)
     disk.fail(1, code=errno.ENOSPC, kinds=[kind], path="*.log", times=1, kept_bytes=7)
-    with pytest.raises(StorageFailure) as error:
+    with pytest.raises(DirectoryFull) as error:
         for _ in range(4):
             log.append_as_leader(batch(2, size=20), 0)
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert error.value.message == (
-        f"{FOLDER}: appending failed and its log directory goes offline:"
-        " no space is left on the device; free space there and restart"
+        f"{FOLDER}: appending is refused: no space is left on the device;"
+        " writes are accepted again when there is room"
     )
-    # The write was undone: the log reads as before, and so does a broker that is started after space was made.
-    assert offsets(log) == list(range(log.end_offset))
+    end = log.end_offset
+    assert offsets(log) == list(range(end))
+    # The disk would take it now, but what was cut off is not synced.
+    with pytest.raises(DirectoryFull):
+        log.append_as_leader(batch(2, size=20), 0)
+    log.flush()
+    assert not log.local.is_tail_unsynced
+    log.full = None
+    write(log, 2, 2, 2)
+    assert offsets(log) == list(range(end + 6))
     log.abandon()
-    assert offsets(open_log(disk, TINY, clean=False)) == list(range(log.end_offset))
+    assert offsets(open_log(disk, TINY, clean=False)) == list(range(end + 6))
+
+
+def test_no_file_of_a_segment_that_could_not_be_made_is_left() -> None:
+    """The log goes on in the segment before, beyond the offset at which the new one would begin."""
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk, TINY)
+    write(log, 2, 2)
+    names = set(files(disk))
+    disk.fail(1, code=errno.ENOSPC, kinds=[Kind.CREATE], path="*.timeindex")
+    with pytest.raises(DirectoryFull):
+        log.roll()
+    assert set(files(disk)) == names
+
+
+def test_what_was_cut_off_is_synced_though_all_records_are() -> None:
+    """A power loss could bring back whole batches, in the place and under the epoch of the next ones."""
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk)
+    write(log, 1)
+    log.flush()
+    assert log.plan_flush() is None
+    disk.fail(1, code=errno.ENOSPC, kinds=[Kind.WRITE], path="*.log", kept_bytes=500)
+    with pytest.raises(DirectoryFull):
+        log.append_as_leader(batch(1), 0)
+    disk.journal.clear()
+    log.flush()
+    assert [one.path for one in disk.journal if one.kind is Kind.SYNC] == [log.active.path(LOG)]
+    assert log.plan_flush() is None
+
+
+def test_a_refused_append_advances_no_sequence_and_no_epoch_and_a_resent_batch_is_still_known() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk)
+    log.append_as_leader(batch(2, producer_id=7, producer_epoch=0, base_sequence=0), 3)
+    for code in (errno.ENOSPC, errno.EDQUOT):
+        disk.fail(1, code=code, kinds=[Kind.WRITE], path="*.log", kept_bytes=30)
+        with pytest.raises(DirectoryFull):
+            log.append_as_leader(batch(2, producer_id=7, producer_epoch=0, base_sequence=2), 4)
+        assert log.epochs.entries == [(3, 0)]
+        assert log.producers.entries[7].batches[-1].last_sequence == 1
+        resent = log.append_as_leader(batch(2, producer_id=7, producer_epoch=0, base_sequence=0), 3)
+        assert (resent.duplicate, resent.first_offset) == (True, 0)
+        log.flush()
+        log.full = None
+    result = log.append_as_leader(batch(2, producer_id=7, producer_epoch=0, base_sequence=2), 4)
+    assert (result.first_offset, result.duplicate) == (2, False)
+    assert log.epochs.entries == [(3, 0), (4, 2)]
+
+
+@pytest.mark.parametrize("path", ["*.txnindex", "*.log"])
+def test_no_marker_is_there_without_its_entry_in_the_transaction_index(path: str) -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk)
+    transactional(log, 7, 0, count=2)
+    disk.fail(1, code=errno.ENOSPC, kinds=[Kind.WRITE], path=path, kept_bytes=5)
+    with pytest.raises(DirectoryFull):
+        end_transaction(log, 7, commit=False)
+    assert (log.end_offset, log.first_unstable_offset) == (2, 0)
+    assert log.active.aborted_transactions() == []
+    log.flush()
+    log.full = None
+    end_transaction(log, 7, commit=False)
+    (aborted,) = log.active.aborted_transactions()
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 0, 2)
+
+
+def test_retention_removes_what_it_can_without_space_for_a_new_segment() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    log = open_log(disk, TINY)
+    write(log, *[2] * 10)
+    log.set_high_watermark(log.end_offset)
+    last = log.active.base_offset
+    assert len(log.segments) > 2
+    disk.fail(1, code=errno.ENOSPC, kinds=[Kind.CREATE], path="*.log")
+    with pytest.raises(DirectoryFull):
+        log.remove_segments(list(log.segments), "a test says so")
+    assert log.log_start_offset == last
+    assert offsets(log) == list(range(last, log.end_offset))
 
 
 def test_a_broken_disk_is_a_failure_of_the_directory() -> None:

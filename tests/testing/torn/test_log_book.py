@@ -7,7 +7,8 @@ import pytest
 from barnabas.runtime.simulated.world import World
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
-from barnabas.testing.simulation.scenarios.log_life import OPTIONS, PARTITIONS, LogLife
+from barnabas.testing.simulation.scenarios.log_life import PARTITIONS, LogLife
+from barnabas.testing.simulation.scenarios.log_topics import OPTIONS
 from barnabas.testing.torn.log_book import Book, LogFault, check_log
 
 DELETED = next(each for each in PARTITIONS if not OPTIONS[each.topic].cleanup_compact)

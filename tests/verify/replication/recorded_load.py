@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from barnabas.testing.histories.checker import check
 from barnabas.testing.histories.events import (
@@ -24,7 +25,7 @@ from tests.verify.quorum.mixed_cluster import wait_for
 from tests.verify.replication.brokers import GROUP_KEY, TRANSACTION_KEY, Brokers
 from tools.nemesis.clients import CLASSIC, CONSUMER
 from tools.nemesis.confluent_client import Confluent
-from tools.nemesis.final_reads import Judge
+from tools.nemesis.final_reads import Judge, sent_again
 from tools.nemesis.load import (
     ExactlyOnceWorker,
     IdempotentWorker,
@@ -42,11 +43,12 @@ PARTITIONS: list[Partition] = [(topic, number) for topic, count in TOPICS.items(
 COPIES = "copies"
 # One for each protocol.
 GROUPS = {CLASSIC: "classic-group", CONSUMER: "consumer-group"}
+IDEMPOTENT = "idempotent"
 PRODUCERS = ("transactional-1", "transactional-2")
 COPIERS = ("copy-1", "copy-2")
 TRANSACTIONAL_IDS = PRODUCERS + COPIERS
 # Every call of a client has a shorter limit.
-STOP_S = 60
+STOP_S = 120
 MAX_ATTEMPTS = 5
 # What every step of a story waits for: all kinds of clients get further.
 STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2} | dict.fromkeys(GROUPS.values(), 2))
@@ -85,8 +87,8 @@ class RecordedLoad:
                 return
         raise AssertionError(f"{leader} does not stay the leader {when}")
 
-    def finish(self) -> list[str]:
-        """Stops the clients, reads everything, and returns the anomalies."""
+    def finish(self, folders: Sequence[Path]) -> list[str]:
+        """Stops the clients, reads everything, and returns the anomalies; `folders` are the brokers' data folders."""
         self._stop([worker for worker in self._workers if not isinstance(worker, Reader | Member)])
         self._judge.wait_for_transactions(PARTITIONS)
         # What was committed last is for consumers, too.
@@ -97,6 +99,8 @@ class RecordedLoad:
         for group in (*GROUPS.values(), COPIES):
             for position in self._judge.positions(group, is_transactional=group == COPIES):
                 self._recorder.add(position)
+        for copy in sent_again(self._recorder.events, folders, {IDEMPOTENT}):
+            self._recorder.add(copy)
         report = check(self._recorder.events)
         print(*report.lines(), sep="\n")
         return [str(finding) for finding in report.findings if finding.kind in report.kinds]
@@ -111,9 +115,7 @@ class RecordedLoad:
         limit = time.monotonic() + STOP_S
         for worker in workers:
             worker.join(max(0.0, limit - time.monotonic()))
-            # librdkafka 2.16 can hang in send_offsets_to_transaction for ever, whatever the cluster does.
-            may_hang = worker.library.name == Confluent.name and isinstance(worker, ExactlyOnceWorker)
-            assert may_hang or not worker.is_alive(), f"{worker.name} does not stop"
+            assert not worker.is_alive(), f"{worker.name} does not stop"
 
     def _count(self) -> Counter[str]:
         events = self._recorder.events[self._counted :]
@@ -145,7 +147,7 @@ def _workers(setting: Setting) -> list[Worker]:
     of = {topic: [place for place in PARTITIONS if place[0] == topic] for topic in TOPICS}
     both = ["plain", "transactional"]
     return [
-        IdempotentWorker("idempotent", confluent, setting, of["plain"]),
+        IdempotentWorker(IDEMPOTENT, confluent, setting, of["plain"]),
         *(TransactionalWorker(name, confluent, setting, of["transactional"]) for name in PRODUCERS),
         ExactlyOnceWorker(COPIERS[0], confluent, setting, of["output"], COPIES, "transactional"),
         ExactlyOnceWorker(COPIERS[1], own, setting, of["output"], COPIES, "transactional"),

@@ -45,6 +45,7 @@ def test_partitions_move_and_leaders_are_killed_under_load(
     with mixed_cluster(oracle, version, home, kinds, is_dynamic=True, settings=SETTINGS) as cluster:
         brokers = Brokers({number: ("localhost", cluster.members[number].port) for number in BROKERS})
         brokers.create(TOPICS)
+        folders = [cluster.members[number].home / "data" for number in BROKERS]
         load = RecordedLoad(brokers.bootstrap)
         try:
             for replicas in MOVES:
@@ -57,10 +58,9 @@ def test_partitions_move_and_leaders_are_killed_under_load(
                 load.await_step(f"during {step}")
                 cluster.start(victim)
                 brokers.await_whole(f"after {step}")
-            anomalies = load.finish()
+            anomalies = load.finish(folders)
         finally:
             load.stop()
         assert anomalies == []
-        folders = [cluster.members[number].home / "data" for number in BROKERS]
         await_none("the replicas are equal", lambda: differences(folders, PARTITIONS))
         assert cluster.faults() == []

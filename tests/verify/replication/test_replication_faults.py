@@ -55,16 +55,16 @@ def test_leaders_of_both_kinds_are_struck(tmp_path: Path, version: str, are_ours
         hosts = cluster.hosts.hosts
         brokers = Brokers({number: (host.address, host.broker_port) for number, host in hosts.items()})
         brokers.create(TOPICS)
+        folders = [node.data for node in cluster.nodes.values()]
         load = RecordedLoad(brokers.bootstrap)
         try:
             for victim, kind in FAULTS:
                 _strike(cluster, brokers, load, victim, kind)
             brokers.await_whole("at the end")
-            anomalies = load.finish()
+            anomalies = load.finish(folders)
         finally:
             load.stop()
         assert anomalies == []
-        folders = [node.data for node in cluster.nodes.values()]
         await_none("the replicas are equal", lambda: differences(folders, LOGS))
         assert _errors(cluster) == []
 

@@ -88,15 +88,15 @@ def test_nodes_are_replaced_in_place_and_back(
         files = {member.name: member.properties.read_bytes() for member in cluster.members.values()}
         brokers = Brokers({number: ("localhost", member.port) for number, member in cluster.members.items()})
         brokers.create(TOPICS)
+        folders = [member.home / "data" for member in cluster.members.values()]
         load = RecordedLoad(brokers.bootstrap)
         try:
             for replacement in REPLACEMENTS:
                 _replace(cluster, brokers, load, replacement)
-            anomalies = load.finish()
+            anomalies = load.finish(folders)
         finally:
             load.stop()
         assert anomalies == []
-        folders = [member.home / "data" for member in cluster.members.values()]
         await_none("the replicas are equal", lambda: differences(folders, LOGS))
         await_none("the metadata logs are equal", lambda: _metadata_differences(cluster))
         assert {member.name: member.properties.read_bytes() for member in cluster.members.values()} == files

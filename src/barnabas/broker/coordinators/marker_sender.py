@@ -202,7 +202,10 @@ class MarkerSender:
         completed.then(lambda _: self._forget(pending), partial(self._completion_failed, pending))
 
     def _completion_failed(self, pending: _PendingMarkers, error: BaseException) -> None:
-        if isinstance(error, KafkaError) and error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        code = error.code if isinstance(error, KafkaError) else None
+        # Without space for the record, clients are sent away, but this still is the coordinator.
+        is_here = self._shards.leader_epoch(pending.index) == pending.marker.coordinator_epoch
+        if code is ErrorCode.COORDINATOR_NOT_AVAILABLE or (code is ErrorCode.NOT_COORDINATOR and is_here):
             self._retry_later(pending)
             return
         logger.info("%r: not completed here: %s", pending, error)

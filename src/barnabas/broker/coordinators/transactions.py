@@ -85,6 +85,8 @@ class Transactions:
             broker, replicas.broker_id, self.shards, self.markers, marker_requests, timers
         )
         self._sweeps = SlicedWork(timers, broker.clock.monotonic_ns, lambda: None, SWEEP_SLICE_NS)
+        # Partitions whose last sweep waits for the replicas of their log.
+        self._being_swept: set[int] = set()
         replicas.verifier = TransactionVerifier(broker, replicas.broker_id, self, self._verifications, timers)
         self._run_periodically(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms", self._sweep_open
@@ -260,7 +262,8 @@ class Transactions:
     def _sweep_open(self) -> None:
         """Aborts timed-out transactions, and resumes prepared ones whose markers are not being sent."""
         for index in self.shards.active():
-            self._sweep_partition(index)
+            if index not in self._being_swept:
+                self._sweep_partition(index)
 
     def _sweep_partition(self, index: int) -> None:
         def decide(machine: TransactionMachine, context: Context) -> Decision[list[str]]:
@@ -275,9 +278,16 @@ class Transactions:
                 committed=partial(self._resume, index, machine, prepared),
             )
 
-        self.shards.submit_to_partition(index, decide).then(
-            lambda timed_out: self._sweeps.add(self._abort(timed_out)), _log_sweep_failure
-        )
+        def swept(timed_out: list[str]) -> None:
+            self._being_swept.discard(index)
+            self._sweeps.add(self._abort(timed_out))
+
+        def failed(error: BaseException) -> None:
+            self._being_swept.discard(index)
+            _log_sweep_failure(error)
+
+        self._being_swept.add(index)
+        self.shards.submit_to_partition(index, decide).then(swept, failed)
 
     def _resume(self, index: int, machine: TransactionMachine, prepared_ends: list[Prepared]) -> None:
         """Sends markers of transactions whose requests timed out before the decision was committed."""

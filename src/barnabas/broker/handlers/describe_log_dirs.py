@@ -1,7 +1,8 @@
 """DescribeLogDirs (api key 35), versions 1 to 4.
 
 Describes each directory of `log.dirs` with its partitions and their sizes (KIP-113), and from version 4 on
-the size of its file system (KIP-827).  An offline directory gets KAFKA_STORAGE_ERROR.
+the size of its file system (KIP-827).  An offline directory gets KAFKA_STORAGE_ERROR.  A full one is
+online and has no usable bytes, also where a quota or the reserve for metadata leaves some on the device.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _describe(manager: LogManager, path: str, requested: set[TopicPartition] | N
         log_dir=shown,
         topics=list(topics.values()),
         total_bytes=total_bytes,
-        usable_bytes=usable_bytes,
+        usable_bytes=0 if path in manager.full else usable_bytes,
     )
 
 

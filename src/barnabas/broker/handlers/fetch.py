@@ -11,14 +11,15 @@ epochs of followers (KIP-903, version 15); current leaders with their addresses 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.network.request_context import Answer, RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited, chunks
-from barnabas.broker.replicas.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, Wanted
-from barnabas.broker.replicas.partition_reads import PartitionData, Reader, error_data
+from barnabas.broker.replicas.fetch import FIRST_VERSION_WITH_TOPIC_IDS, Fetch, FollowerFetch, Refused, Wanted
+from barnabas.broker.replicas.partition_reads import Reader, error_data
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.replica.fetch_sessions import PartitionKey, Session
@@ -32,8 +33,6 @@ FIRST_VERSION_WITH_REPLICA_STATE = 15
 # Read uncommitted and read committed.
 ISOLATION_LEVELS = (0, 1)
 
-Refused = list[tuple[PartitionKey, PartitionData]]
-
 
 def handle(
     broker: Broker, request: FetchRequest, context: RequestContext
@@ -44,13 +43,14 @@ def handle(
     session = broker.replicas.sessions.begin(request, context.api_version)
     if isinstance(session, ErrorCode):
         return FetchResponse(throttle_time_ms=0, error_code=session, responses=[])
-    if session is not None:
-        partitions: Iterable[tuple[PartitionKey, FetchRequest.Partition]] = [
-            (key, cached.wanted) for key, cached in session.partitions.items()
-        ]
-    else:
-        partitions = _named(request, context.api_version)
     reader = _reader(request, context.api_version)
+    if session is not None and session.privileged and session.replica_id == reader.replica_id:
+        look = partial(_authorize_news, broker, context, reader, session)
+        return FollowerFetch(broker, request, context, reader, session, look).answer()
+    if session is None:
+        partitions = _named(request, context.api_version)
+    else:
+        partitions = [(key, cached.wanted) for key, cached in session.partitions.items()]
     if request.rack_id and broker.replicas.selects_by_rack and not reader.is_follower:
         reader.rack, reader.listener = request.rack_id, context.listener
     if context.is_large:
@@ -110,6 +110,14 @@ def _reader(request: FetchRequest, version: int) -> Reader:
         state = request.replica_state
         return Reader(state.replica_id, state.replica_epoch, request.isolation_level, version)
     return Reader(request.replica_id, -1, request.isolation_level, version)
+
+
+def _authorize_news(
+    broker: Broker, context: RequestContext, reader: Reader, session: Session
+) -> tuple[list[Wanted], Refused]:
+    """Returns what a follower's session has to look at."""
+    news = [(key, cached.wanted) for key, cached in session.news.items()]
+    return _authorize(broker, context, reader, news)
 
 
 def _authorize(

@@ -136,10 +136,20 @@ class Lifecycle:
         self._communicate()
 
     def ready_to_unfence(self) -> Promise[None]:
-        """Called when the logs are open and the broker can serve clients."""
+        """Called when the logs are open and the broker can serve clients.
+
+        Completes when the controller has unfenced the broker, and its own metadata shows that.  A broker that
+        accepted clients before would tell the first ones that the cluster has no broker: librdkafka's admin
+        client does not ask again, and its call times out.
+        """
         self._ready_to_unfence = True
         self._schedule(0)
         return self.unfenced
+
+    def published(self) -> None:
+        """Called when metadata has been published, and everything else has taken it."""
+        if self.state is State.RUNNING and not self.unfenced.done and self._is_shown_unfenced():
+            self.unfenced.set(None)
 
     def shut_down(self) -> Promise[None]:
         """Starts a controlled shutdown; completes when the controller allows it, at once if not running."""
@@ -277,7 +287,8 @@ class Lifecycle:
                 if not response.is_fenced:
                     self.state = State.RUNNING
                     logger.info("broker %d is unfenced", self._broker_id)
-                    self.unfenced.set(None)
+                    if self._is_shown_unfenced():
+                        self.unfenced.set(None)
                 self._schedule(heartbeat_ms)
             case State.RUNNING:
                 self._schedule(heartbeat_ms)
@@ -289,6 +300,11 @@ class Lifecycle:
                     logger.info("broker %d waits to stop: %s", self._broker_id, self._waits_for())
                 self._schedule(heartbeat_ms if self._shutdown_requested else FIRST_SHUTDOWN_HEARTBEAT_MS)
                 self._shutdown_requested = True
+
+    def _is_shown_unfenced(self) -> bool:
+        """Whether its own metadata shows it unfenced: this process, not an earlier one."""
+        broker = self._channel.image.brokers.get(self._broker_id)
+        return broker is not None and broker.epoch == self.broker_epoch and not broker.fenced
 
     def _waits_for(self) -> str:
         """What keeps a controlled shutdown from completing, as far as this broker knows."""

@@ -1,8 +1,8 @@
 """The metadata publishers of a broker, in their order.
 
 The order is the same on every node and in every role.  Image and settings come first: all others read them
-from the broker.  Authorizer and quotas follow, before any new partition can be used; then the replicas, and
-last the coordinators, whose shards depend on replicas.
+from the broker.  Authorizer and quotas follow, before any new partition can be used; then the replicas and
+the coordinators, whose shards depend on replicas.  The lifecycle is last: it may have clients accepted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.broker.coordinators.coordinators import Coordinators
+from barnabas.broker.metadata.broker_lifecycle import Lifecycle
 from barnabas.broker.quotas.client_quotas import Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.security.authorizer import Authorizer
@@ -29,6 +30,9 @@ class PublishingBroker(Protocol):
 
     @property
     def quotas(self) -> Quotas: ...
+
+    @property
+    def lifecycle(self) -> Lifecycle: ...
 
     @property
     def hosted_replicas(self) -> ReplicaManager | None: ...
@@ -58,6 +62,7 @@ def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPubli
         _Publisher("quotas", partial(_publish_quotas, broker)),
         _Publisher("replicas", partial(_publish_replicas, broker)),
         _Publisher("coordinators", partial(_publish_coordinators, broker)),
+        _Publisher("lifecycle", partial(_publish_lifecycle, broker)),
     ]
 
 
@@ -88,3 +93,7 @@ def _publish_replicas(broker: PublishingBroker, delta: Delta, image: Image) -> N
 def _publish_coordinators(broker: PublishingBroker, delta: Delta, image: Image) -> None:
     if broker.hosted_coordinators is not None:
         broker.hosted_coordinators.apply(delta)
+
+
+def _publish_lifecycle(broker: PublishingBroker, delta: Delta, image: Image) -> None:
+    broker.lifecycle.published()

@@ -130,7 +130,7 @@ class AlterPartitionManager:
             else:
                 before = partition.isr
                 if partition.agreed(
-                    proposal, frozenset(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ns
+                    proposal, answer.isr, answer.leader_epoch, answer.partition_epoch, now_ns
                 ):
                     self._on_advance(partition)
                 self._note_change(partition, before)

@@ -9,6 +9,7 @@ its first batch whole, however large, so that every reader makes progress (KIP-7
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,9 @@ LAST_VERSION_WITHOUT_STORAGE_ERROR = 5
 _SIZE_BYTES = 4
 _BUFFERS = (bytes, bytearray, memoryview)
 _TELL_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+Refused = list[tuple[PartitionKey, PartitionData]]
 
 
 class Wanted(NamedTuple):
@@ -71,7 +75,7 @@ class Fetch:
         reader: Reader,
         session: Session | None,
         wanted: list[Wanted],
-        refused: list[tuple[PartitionKey, PartitionData]],
+        refused: Refused,
     ) -> None:
         self._broker = broker
         self._replicas: ReplicaManager = broker.replicas
@@ -96,17 +100,28 @@ class Fetch:
         answers = self.read(is_first_look=True)
         if self._reader.cold:
             return self._answer_when_warm()
-        if self._request.max_wait_ms <= 0 or not self._wanted or self.is_enough(answers):
+        if self._request.max_wait_ms <= 0 or not self.may_wait or self.is_enough(answers):
             return self.response(answers)
         self._reader.may_wait = True  # new records are in the page cache
         operation = DelayedFetch(self, self._min_bytes - self.found_bytes)
         purgatory = self._replicas.purgatory
-        partitions = self._replicas.partitions
-        hosted = [partitions[one.topic, one.request.partition] for one in self._wanted]
         deadline_ns = self._replicas.now_ns() + self._request.max_wait_ms * NS_PER_MS
-        purgatory.wait(operation, hosted, deadline_ns)
+        purgatory.wait(operation, self.awaited_keys(), deadline_ns)
         self._call.on_disconnect = partial(purgatory.forget, operation)
         return operation.promise
+
+    @property
+    def may_wait(self) -> bool:
+        return bool(self._wanted)
+
+    def awaited_keys(self) -> list[Hashable]:
+        """What wakes a delayed fetch."""
+        partitions = self._replicas.partitions
+        return [partitions[one.topic, one.request.partition] for one in self._wanted]
+
+    def look_again(self) -> list[tuple[PartitionKey, PartitionData]]:
+        """Reads for a delayed fetch."""
+        return self.read(is_first_look=False)
 
     def _answer_when_warm(self) -> Promise[FetchResponse]:
         """Has a worker read cold data, then reads again: the event loop waits for no disk."""
@@ -222,7 +237,7 @@ class Fetch:
             answers = named
         elif request.session_epoch == INITIAL_EPOCH:
             response.session_id = self._replicas.sessions.create(
-                request, self._version, answers, privileged=self._reader.is_follower
+                request, self._version, answers, replica_id=self._reader.replica_id
             )
         _group(response, answers)
         return response
@@ -259,6 +274,50 @@ class Fetch:
             )
 
 
+class FollowerFetch(Fetch):
+    """A fetch in a follower's session: looks at those of its partitions that have news.
+
+    Of thousands of partitions few have any; to look at the others too would take longer than to serve these.
+    """
+
+    __slots__ = ("_follower_session", "_look")
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        context: RequestContext,
+        reader: Reader,
+        session: Session,
+        look: Callable[[], tuple[list[Wanted], Refused]],
+    ) -> None:
+        session.sweep()
+        super().__init__(broker, request, context, reader, session, *look())
+        self._follower_session = session
+        self._look = look
+        partitions = self._replicas.partitions
+        for one in self._wanted:
+            hosted = partitions.get((one.topic, one.request.partition))
+            if hosted is not None:
+                session.partitions[one.key].watch(hosted)
+
+    @property
+    def may_wait(self) -> bool:
+        return bool(self._wanted) or not self._refused
+
+    def awaited_keys(self) -> list[Hashable]:
+        return [self._follower_session]
+
+    def look_again(self) -> list[tuple[PartitionKey, PartitionData]]:
+        self._wanted, self._refused = self._look()
+        return super().look_again()
+
+    def response(self, answers: list[tuple[PartitionKey, PartitionData]]) -> FetchResponse:
+        response = super().response(answers)
+        self._follower_session.settle()
+        return response
+
+
 class DelayedFetch(DelayedOperation):
     """A fetch that waits for bytes or an error."""
 
@@ -270,7 +329,7 @@ class DelayedFetch(DelayedOperation):
         self._fetch = fetch
 
     def try_complete(self) -> bool:
-        answers = self._fetch.read(is_first_look=False)
+        answers = self._fetch.look_again()
         if not self._fetch.is_enough(answers):
             self.missing = self._fetch.missing_bytes
             return False
@@ -278,7 +337,7 @@ class DelayedFetch(DelayedOperation):
         return True
 
     def expire(self) -> None:
-        self.promise.set(self._fetch.response(self._fetch.read(is_first_look=False)))
+        self.promise.set(self._fetch.response(self._fetch.look_again()))
 
     def fail(self, error: BaseException) -> None:
         if not self.promise.done:

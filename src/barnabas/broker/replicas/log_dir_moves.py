@@ -136,7 +136,7 @@ class LogDirMoves:
             hosted, current = self._table.partitions.get(name), manager.logs.get(name)
             if hosted is None or current is None:
                 return  # its own directory is offline: what the copy lacks is unknown
-            if current.is_truncating or future.is_truncating:
+            if current.is_truncating or future.is_truncating or future.full is not None:
                 return
             try:
                 self._prepare(current, future)

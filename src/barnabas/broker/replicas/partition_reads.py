@@ -185,18 +185,17 @@ def _read_as_follower(
     data = _read_log(replicas, reader, log, wanted, max_bytes, min_one_batch)
     if is_first_look and data.diverging_epoch is _SAME_EPOCH:
         replicas.check_broker_epoch(reader.replica_id, reader.broker_epoch)
-        # DeleteRecords waits for the log start of all replicas.
         log_start_moved = wanted.log_start_offset != follower.log_start_offset
-        if (
-            hosted.follower_fetched(
-                follower,
-                wanted.fetch_offset,
-                log_start_offset=wanted.log_start_offset,
-                broker_epoch=reader.broker_epoch,
-                now_ns=replicas.now_ns(),
-            )
-            or log_start_moved
+        if hosted.follower_fetched(
+            follower,
+            wanted.fetch_offset,
+            log_start_offset=wanted.log_start_offset,
+            broker_epoch=reader.broker_epoch,
+            now_ns=replicas.now_ns(),
         ):
+            replicas.advanced(hosted)
+        elif log_start_moved:
+            # DeleteRecords waits for the log start of all replicas.
             replicas.purgatory.changed(hosted)
         replicas.isr_changes.submit(hosted)
     return data

@@ -32,7 +32,7 @@ from barnabas.runtime.loop.workers import WorkersBusyError
 from barnabas.storage.cleaner.cleaner import CleanerOptions, log_dir_of
 from barnabas.storage.directories.clean_shutdown import NO_BROKER_EPOCH
 from barnabas.storage.directories.log_dirs import LogDirs
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.deferred_work import FlushPlan, PendingCall
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LONG_MAX, LogOptions
@@ -40,6 +40,7 @@ from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
 from barnabas.storage.progress import LoadingStopped
+from barnabas.storage.space_watch import SpaceWatch
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +112,10 @@ class ReplicaStorage:
         self._broker_epoch = NO_BROKER_EPOCH
         # Partitions whose deletion is not durable yet, and in how many directories.
         self._deleting: dict[TopicPartition, int] = {}
+        # Flushes that need some space themselves, and their offsets.
+        self._flush_with_room: dict[Log, int | None] = {}
+        self.manager.full.listeners.append(self._space_changed)
+        self._space = SpaceWatch(self.manager, self._offload, self._look_after, self.flush)
 
     # The options of topics
 
@@ -191,6 +196,7 @@ class ReplicaStorage:
         self._is_running = True
         self.log_tasks.start()
         self._run_log_tasks()
+        self._space.look()
         if self.manager.cleaner is not None:
             self._run_cleaner()
 
@@ -200,7 +206,7 @@ class ReplicaStorage:
         Logs that are just being opened are left as a crash would leave them.
         """
         self._is_running = False
-        for task in ("load", "log tasks", "cleaner"):
+        for task in ("load", "log tasks", "cleaner", "deletes", "space"):
             self._timers.cancel((self, task))
         self.manager.loading.stop()
         self._stopped = Promise()
@@ -226,6 +232,10 @@ class ReplicaStorage:
 
     def _after(self, key: tuple[Hashable, str], delay_ms: int, action: Callable[[], None]) -> None:
         self._timers.set(key, self._clock.monotonic_ns() + delay_ms * NS_PER_MS, action)
+
+    def _look_after(self, delay_ms: int, look: Callable[[], None]) -> None:
+        if self._is_running:
+            self._after((self, "space"), delay_ms, look)
 
     # Background tasks
 
@@ -309,6 +319,10 @@ class ReplicaStorage:
             self._deleting[name] -= 1
             if not self._deleting[name]:
                 del self._deleting[name]
+        if isinstance(error, DirectoryFull):
+            self.manager.changes.again(log_dir, names)
+            if self._is_running:
+                self._after((self, "deletes"), AFTER_FAULT_MS, self.finish_deletes)
         self._fail_if(log_dir, error)
 
     def is_deleting(self, name: TopicPartition) -> bool:
@@ -352,14 +366,16 @@ class ReplicaStorage:
         self._offload(plan, partial(self._gaps_noted, log, before))
         return False
 
-    def note_gaps(self, log: Log, done: Callable[[], None]) -> None:
-        """Have a worker note that any offset may be missing in this log; `done` unless that fails."""
+    def note_gaps(self, log: Log, done: Callable[[], None], refused: Callable[[], None]) -> None:
+        """Have a worker note that any offset may be missing in this log; `refused` for lack of space."""
         before, log.gaps_end = log.gaps_end, LONG_MAX
 
         def noted(error: BaseException | None) -> None:
             self._gaps_noted(log, before, error)
             if error is None and not log.is_closed:
                 done()
+            elif isinstance(error, DirectoryFull):
+                refused()
 
         self._offload(self.manager.plan_gaps(log_dir_of(log)), noted)
 
@@ -387,7 +403,7 @@ class ReplicaStorage:
         try:
             plan = log.plan_flush(up_to)
         except StorageFailure as failure:
-            self.fail(log, failure)
+            self._not_flushed(log, up_to, failure)
             return
         if plan is not None:
             self._flushing.add(log)
@@ -413,14 +429,27 @@ class ReplicaStorage:
         if log.is_closed:
             return
         if isinstance(error, OSError | StorageFailure):
-            self.fail(log, error)
+            self._not_flushed(log, max(plan.up_to, again or 0), error)
         elif error is not None:
             logger.warning("%r could not be flushed (%s); retrying", log, error)
             self._after((log, "flush"), RETRY_MS, partial(self.flush, log, again))
         else:
             self.on_flushed(log)
-            if again is not None and again > log.recovery_point:
+            if again is not None and (again > log.recovery_point or log.local.is_tail_unsynced):
                 self.flush(log, again)
+
+    def _not_flushed(self, log: Log, up_to: int | None, error: OSError | StorageFailure) -> None:
+        if isinstance(error, DirectoryFull):
+            self._flush_with_room[log] = up_to
+        self.fail(log, error)
+
+    def _space_changed(self, log_dir: str, reason: str | None) -> None:
+        if reason is not None:
+            return
+        waiting = [log for log in self._flush_with_room if log.is_closed or log_dir_of(log) == log_dir]
+        for log, up_to in [(log, self._flush_with_room.pop(log)) for log in waiting]:
+            if not log.is_closed:
+                self.flush(log, up_to)
 
     # Directories
 
@@ -437,7 +466,7 @@ class ReplicaStorage:
         return None if directory is None else directory.directory_id
 
     def fail(self, log: Log, error: Exception) -> None:
-        """Called when the log's directory has failed: takes it offline with all its logs (M-E5)."""
+        """Called when the log's directory has failed: takes it offline with all its logs, or has no space."""
         self.manager.fail(log_dir_of(log), error)
 
 

@@ -31,7 +31,7 @@ from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
-from barnabas.replica.partition import NEVER_FLUSH, Rules
+from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.replica_selector import KNOWN_SELECTORS, RACK_AWARE_SELECTOR
 from barnabas.runtime.disk.disk import Buffer, Disk
@@ -40,7 +40,7 @@ from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.directories.log_dirs import LogDirs
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
@@ -75,12 +75,11 @@ class ReplicaManager(PartitionTable):
         self.storage = ReplicaStorage(broker, disk, dirs, directory_ids, timers=timers, workers=workers)
         self.storage.on_flushed = self._flushed
         self.storage.manager.on_offline(self._dir_failed)
+        self.storage.manager.full.listeners.append(self._space_changed)
         self.purgatory = Purgatory(timers, at_tick_end)
         slots = settings["max.incremental.fetch.session.cache.slots"]
         self.sessions = Sessions(slots, broker.clock, broker.random)
-        self.isr_changes = AlterPartitionManager(
-            broker, self.broker_id, timers, at_tick_end, self.purgatory.changed
-        )
+        self.isr_changes = AlterPartitionManager(broker, self.broker_id, timers, at_tick_end, self.advanced)
         self.assignments = AssignmentsManager(broker, self.broker_id, timers, at_tick_end)
         self.producer_ids = ProducerIds(broker, self.broker_id)
         self.moves = LogDirMoves(self, timers)
@@ -256,6 +255,7 @@ class ReplicaManager(PartitionTable):
 
     def _changed(self, partition: Hosted) -> None:
         self.purgatory.changed(partition)
+        self._wake_followers(partition)
         call_each(partial(listener, partition) for listener in self.on_changed)
 
     def _host(self, name: TopicPartition, topic_id: Uuid) -> Hosted:
@@ -284,7 +284,7 @@ class ReplicaManager(PartitionTable):
                 name, topic_id=partition.topic_id, is_new=is_new, directory_id=directory_id
             )
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not isinstance(error, DirectoryFull):
                 self._take_offline(partition)
             raise
         # A log that was in use before its partition failed is more recent than the file.
@@ -355,7 +355,7 @@ class ReplicaManager(PartitionTable):
         partition.flush_messages = options.log.flush_messages
         partition.set_min_isr(options.min_insync_replicas)
         if partition.is_leader and partition.advance(self.now_ns()):
-            self.purgatory.changed(partition)
+            self.advanced(partition)
 
     # Appending
 
@@ -379,6 +379,8 @@ class ReplicaManager(PartitionTable):
             )
         except StorageFailure as failure:
             self.storage.fail(log, failure)
+            if isinstance(failure, DirectoryFull) and partition.propose_resigning():
+                self.isr_changes.submit(partition)
             raise
         size = result.bytes_appended
         if size:
@@ -394,11 +396,26 @@ class ReplicaManager(PartitionTable):
             self.storage.flush_if_due(partition)
         if partition.followers:
             # Followers see the records now, consumers when the high watermark has passed them.
+            self._wake_followers(partition)
             self.purgatory.arrived(partition, size)
             if partition.advance(self.now_ns()):
-                self.purgatory.changed(partition)
+                self.advanced(partition)
         elif partition.advance(0):
             self.purgatory.arrived(partition, size)
+
+    def _wake_followers(self, partition: Hosted) -> None:
+        """Fetches of followers that wait look at this partition now."""
+        partition.note_news()
+        for cached in partition.watchers:
+            self.purgatory.changed(cached.session)
+
+    def advanced(self, partition: Partition[Log]) -> None:
+        """The high watermark has advanced.
+
+        Followers learn it with their next response, as in Apache Kafka: they do not wait for it.
+        """
+        partition.note_news()
+        self.purgatory.changed(partition)
 
     def answer_to(self, partition: Hosted, acks: int, required_offset: int) -> ErrorCode | None:
         """Returns the result of a produce whose records end before this offset; None if it must wait."""
@@ -419,7 +436,7 @@ class ReplicaManager(PartitionTable):
         if partition is not None and partition.log is log and partition.flush_messages != NEVER_FLUSH:
             if partition.is_leader:
                 partition.advance(self.now_ns())
-                self.purgatory.changed(partition)
+                self.advanced(partition)
             else:
                 self.fetchers.flushed(partition)
 
@@ -446,6 +463,7 @@ class ReplicaManager(PartitionTable):
         if wanted < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{wanted} is no offset")
         self._guard(partition, lambda: log.advance_log_start(wanted))
+        partition.note_news()
         return wanted
 
     # The ISR
@@ -461,7 +479,7 @@ class ReplicaManager(PartitionTable):
     # Failing
 
     def _guard(self, partition: Hosted, action: Callable[[], object]) -> None:
-        """Takes a directory offline that fails meanwhile; the exception is passed on."""
+        """Takes a directory offline that fails meanwhile, or has no space; the exception is passed on."""
         log = partition.log
         try:
             action()
@@ -487,6 +505,17 @@ class ReplicaManager(PartitionTable):
             if partition is not None and name not in self.storage.manager.logs:
                 calls.append(partial(self._withdraw, partition))
         call_each([*calls, *(partial(listener, log_dir, directory_id) for listener in self.on_dir_failed)])
+
+    def _space_changed(self, log_dir: str, reason: str | None) -> None:
+        """A directory is full, or has room again: then what waited for space goes on."""
+        if reason is not None or not self._is_started:
+            return
+        logs = self.storage.manager.logs_in(log_dir)
+        for name in logs:
+            partition = self.partitions.get(name)
+            if partition is not None:
+                self.fetchers.has_room(partition)
+        self.transitions.retry_now()
 
 
 def _selector(name: str | None) -> str | None:

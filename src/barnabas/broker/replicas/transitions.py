@@ -4,9 +4,10 @@ Contains the order and pace of transitions, and retries; the execution of a tran
 replica_manager.py.
 
 A failed transition does not affect others.  A refused one (KafkaError) has the reason in its result, such as
-an offline directory.  Any other exception is an internal error: the partition is not served, the error is
-logged with its name, and the transition is retried with the then current image.  KRaft mode derives
-transitions from deltas and ignores the results; LeaderAndIsr and StopReplica return them.
+an offline directory; one that found no space is tried again.  Any other exception is an internal error: the
+partition is not served, the error is logged with its name, and the transition is retried with the then
+current image.  KRaft mode derives transitions from deltas and ignores the results; LeaderAndIsr and
+StopReplica return them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
+from barnabas.storage.failure import DirectoryFull
 
 logger = logging.getLogger(__name__)
 
@@ -155,24 +157,38 @@ class ReplicaTransitions:
                 return None
             self._has_changed = True
             self._carry_out(transition)
+        except DirectoryFull as full:
+            # For lack of space there is no log: it is tried again, at the latest when there is room.
+            logger.error("%s cannot become %s yet: %s", name, transition.become.value, full)
+            self._try_again(key, transition)
+            return full.code
         except KafkaError as error:
             self._failed.pop(key, None)
             logger.error("%s cannot become %s: %s", name, transition.become.value, error)
             return error.code
         except Exception:
-            self._failed[key] = transition
             logger.exception(
                 "%s could not become %s: it is not served until that succeeds, and is tried again in %d ms",
                 name,
                 transition.become.value,
                 self._retry_ms,
             )
-            self._mark_failed(transition)
-            self._timers.set((self, "retry"), self._now_ns() + self._retry_ms * NS_PER_MS, self._retry)
+            self._try_again(key, transition)
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._failed.pop(key, None) is not None:
             logger.info("%s has become %s after all", name, transition.become.value)
         return ErrorCode.NONE
+
+    def _try_again(self, key: tuple[Uuid, int], transition: Transition) -> None:
+        self._failed[key] = transition
+        self._mark_failed(transition)
+        self._timers.set((self, "retry"), self._now_ns() + self._retry_ms * NS_PER_MS, self._retry)
+
+    def retry_now(self) -> None:
+        """What made transitions fail is over."""
+        self._retry_ms = FIRST_RETRY_MS
+        if self._failed:
+            self._timers.set((self, "retry"), self._now_ns(), self._retry)
 
     def _retry(self) -> None:
         self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)

@@ -124,6 +124,13 @@ class FetcherManager:
         if fetcher is not None and fetcher.fetcher.flushed((partition.topic_id, partition.index)):
             fetcher.wake()
 
+    def has_room(self, partition: Hosted) -> None:
+        """The partition's directory has space again: fetch what there was no space for."""
+        key = (partition.topic_id, partition.index)
+        fetcher = self._places.get(key)
+        if fetcher is not None:
+            fetcher.has_room(key)
+
     def configure(self, partitions: Callable[[], list[Hosted]]) -> None:
         """The broker's settings have changed: apply another num.replica.fetchers."""
         count: int = self._broker.settings["num.replica.fetchers"]

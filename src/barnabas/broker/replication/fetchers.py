@@ -19,6 +19,8 @@ class Fetchers(Protocol):
 
     def flushed(self, partition: Hosted, /) -> None: ...
 
+    def has_room(self, partition: Hosted, /) -> None: ...
+
     def configure(self, partitions: Callable[[], list[Hosted]], /) -> None: ...
 
     def is_truncating(self, name: TopicPartition, /) -> bool:
@@ -41,6 +43,9 @@ class NoFetchers:
 
     def flushed(self, partition: Hosted, /) -> None:
         """Nothing waits for a flush."""
+
+    def has_room(self, partition: Hosted, /) -> None:
+        """Nothing waits for space."""
 
     def configure(self, partitions: Callable[[], list[Hosted]], /) -> None:
         """There is nothing to configure."""

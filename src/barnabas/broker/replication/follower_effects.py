@@ -45,11 +45,13 @@ class FollowerEffects:
         if log is not None:
             self._replicas.storage.fail(log, failure)
 
-    def note_gaps(self, partition: FollowedPartition, done: Callable[[], None]) -> None:
+    def note_gaps(
+        self, partition: FollowedPartition, done: Callable[[], None], refused: Callable[[], None]
+    ) -> None:
         """The leader's log is compacted: after a crash, missing offsets must not count as lost records."""
         log = _hosted(partition).log
         if log is not None:
-            self._replicas.storage.note_gaps(log, done)
+            self._replicas.storage.note_gaps(log, done, refused)
 
     def truncate(
         self,

@@ -22,6 +22,7 @@ from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.primitives import record_view
 from barnabas.protocol.schema import Message
+from barnabas.replica.fetching.fetch_session import PartitionKey
 from barnabas.replica.fetching.fetch_state import FetchState, Truncation
 from barnabas.replica.fetching.fetcher import Fetcher
 from barnabas.replica.fetching.outcomes import Fetched, Outcome
@@ -227,11 +228,18 @@ class ReplicaFetcher:
         if outcome.truncation is not None:
             self.truncate(outcome.truncation)
         if outcome.must_note_gaps:
-            self._effects.note_gaps(state.partition, partial(self._gaps_noted, state))
+            self._effects.note_gaps(
+                state.partition, partial(self._gaps_noted, state), partial(self.fetcher.no_room, state)
+            )
 
     def _gaps_noted(self, state: FetchState) -> None:
         if not self._is_closed:
             self.fetcher.gaps_noted(state)
+            self.wake()
+
+    def has_room(self, key: PartitionKey) -> None:
+        """The partition's directory has space again."""
+        if self.fetcher.has_room(key):
             self.wake()
 
     def _offsets_received(self, message: Message | None, error: Exception | None) -> None:

@@ -17,7 +17,7 @@ from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.loop.workers import WorkersBusyError
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.deferred_work import PendingCall
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 SLICE_NS = 5 * NS_PER_MS
 PAUSE_NS = NS_PER_MS
 RETRY_NS = 100 * NS_PER_MS
+# How often a step that found no space is tried again.
+NO_SPACE_NS = 1_000 * NS_PER_MS
 
 
 class _Truncation(NamedTuple):
@@ -55,6 +57,8 @@ class Truncations:
         self._workers = workers
         self._now_ns = now_ns
         self._running: dict[TopicPartition, _Truncation] = {}
+        # Those that wait for space.
+        self._refused: dict[TopicPartition, _Truncation] = {}
         # Set by `stop`; completed with the last truncation.
         self._stopped: Promise[None] | None = None
 
@@ -81,13 +85,17 @@ class Truncations:
 
     def stop(self) -> Promise[None]:
         """Completes with the last truncation: a log must not be closed within one."""
-        self._stopped = Promise()
-        if not self._running:
-            self._stopped.set(None)
-        return self._stopped
+        stopped: Promise[None] = Promise()
+        self._stopped = stopped
+        for truncation in list(self._refused.values()):
+            self._advance(truncation)
+        if not self._running and not stopped.done:
+            stopped.set(None)
+        return stopped
 
     def _advance(self, truncation: _Truncation) -> None:
         """Run steps for the time of a slice, up to one that waits for the device."""
+        self._refused.pop(truncation.name, None)
         if truncation.log.is_closed:
             truncation.steps.close()
             self._end(truncation)
@@ -115,6 +123,11 @@ class Truncations:
             # An error of the call itself is raised by the next step.
             if isinstance(error, WorkersBusyError):
                 self._after(RETRY_NS, truncation, partial(self._submit, truncation, call))
+            elif isinstance(call.error, DirectoryFull) and self._stopped is None:
+                # Half of it is done: the log can be used when all of it is.
+                self._refused[truncation.name] = truncation
+                self._storage.fail(truncation.log, call.error)
+                self._after(NO_SPACE_NS, truncation, partial(self._submit, truncation, call))
             else:
                 self._advance(truncation)
 

@@ -43,10 +43,14 @@ from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, open_ad
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from barnabas.client.admin.cluster_calls import QuorumInfo
     from barnabas.client.sync import Admin
 
 PROGRAM = "barnabas restart"
 WAIT_S = 300
+_NO_QUORUM = "without it there is no quorum; metadata waits until it is back"
+# Quorums of this many voters cannot spare one.
+_MAX_WITHOUT_SPARE = 2
 EPILOG = """\
 Ctrl+C stops between two steps: what runs keeps running, and the last lines say how to go on.
 The command of --command may contain {id} and {host}, and returns when the node has been restarted:
@@ -136,13 +140,21 @@ class _Rolling:
         """What the state is, and the command that continues."""
         if not left:
             return f"{PROGRAM}: every node has been restarted; only the leaderships have not moved back"
-        again = f"{PROGRAM} {' '.join(map(str, left))}"
+        again = f"{PROGRAM} {' '.join(map(str, left))}{self._where()}"
         if self._is_stopping and self._layout is not None:
             return (
                 f"{PROGRAM}: node {self._current} was asked to stop; barnabas cluster start {self._current} "
                 f"starts it again, and {again} goes on"
             )
         return f"{PROGRAM}: no other node has been touched; {again} goes on"
+
+    def _where(self) -> str:
+        """The options that the command needs again for nodes on other hosts."""
+        options = self._options
+        if self._layout is not None:
+            return ""
+        servers = f" -b {options.bootstrap_server}" if options.bootstrap_server else ""
+        return f"{servers} --command {shlex.quote(options.command)}"
 
     # Which nodes
 
@@ -164,8 +176,9 @@ class _Rolling:
         ]
 
     def _remote_nodes(self, chosen: Sequence[int]) -> list[Restartable]:
-        with open_admin(self._parser, self._options) as admin:
+        with self._admin() as admin:
             hosts = {node.id: node.host for node in admin.describe_cluster().nodes}
+            active = admin.describe_metadata_quorum().leader_id
         unknown = [str(node_id) for node_id in chosen if node_id not in hosts]
         if unknown:
             raise CommandError(
@@ -174,7 +187,7 @@ class _Rolling:
             )
         return [
             Restartable(node_id, True, partial(self._run_command, node_id, hosts[node_id]))
-            for node_id in (chosen or sorted(hosts))
+            for node_id in sorted(chosen or hosts, key=lambda node_id: (node_id == active, node_id))
         ]
 
     # One node
@@ -210,7 +223,7 @@ class _Rolling:
                 f"node {node.id}: only {others + 1} of {len(layout.controllers)} controllers run, and "
                 f"without it there would be no quorum; start the others with barnabas cluster up"
             )
-        print(f"node {node.id}: without it there is no quorum; metadata waits until it is back", flush=True)
+        print(f"node {node.id}: {_NO_QUORUM}", flush=True)
 
     def _admin(self) -> AbstractContextManager[Admin]:
         return open_admin(self._parser, self._options)
@@ -229,9 +242,14 @@ class _Rolling:
                     "min.insync.replicas needs all replicas",
                     flush=True,
                 )
+            if self._layout is None:
+                _warn_of_small_quorum(node_id, admin.describe_metadata_quorum())
             wait_until(
                 admin,
-                lambda: _why_not_stop(absence_of(node_id, partition_states(admin))),
+                lambda: (
+                    _why_not_stop(absence_of(node_id, partition_states(admin)))
+                    or ("" if self._layout else _why_no_quorum(node_id, admin.describe_metadata_quorum()))
+                ),
                 options.timeout,
                 subject=f"node {node_id}",
                 how_on="it was not stopped",
@@ -306,3 +324,21 @@ def _why_not_stop(absence: Absence) -> str:
     if absence.below_min_isr:
         return f"until enough others are in sync for acks=all: {named(absence.below_min_isr)}"
     return ""
+
+
+def _warn_of_small_quorum(node_id: int, quorum: QuorumInfo) -> None:
+    voters = {voter.id for voter in quorum.voters}
+    if node_id in voters and len(voters) <= _MAX_WITHOUT_SPARE:
+        print(f"node {node_id}: {_NO_QUORUM}", flush=True)
+
+
+def _why_no_quorum(node_id: int, quorum: QuorumInfo) -> str:
+    """Whether the other controllers can go on without it: those that have all that is committed."""
+    others = [voter for voter in quorum.voters if voter.id != node_id]
+    if len(others) == len(quorum.voters) or len(quorum.voters) <= _MAX_WITHOUT_SPARE:
+        return ""
+    behind_log = [voter.id for voter in others if voter.log_end_offset < quorum.high_watermark]
+    if len(others) - len(behind_log) > len(quorum.voters) // 2:
+        return ""
+    ids = ", ".join(map(str, sorted(behind_log)))
+    return f"until the other controllers are a quorum without it; behind in the metadata log: {ids}"

@@ -87,14 +87,18 @@ def _disks(admin: Admin) -> Finding:
     if offline:
         advice = "see the broker's log for the error, repair the disk, and restart the broker"
         return Finding("log directories", State.BROKEN, f"offline: {_some(offline)}", advice)
-    full = [
+    full = [f"{folder.path} of broker {broker}" for broker, folder in folders if folder.is_full]
+    if full:
+        advice = "free space there, or move replicas away; writes are accepted again by themselves"
+        return Finding("log directories", State.BROKEN, f"full, writes are refused: {_some(full)}", advice)
+    low = [
         f"{folder.path} of broker {broker} ({folder.usable_bytes / folder.total_bytes:.0%} free)"
         for broker, folder in folders
         if folder.total_bytes > 0 and folder.usable_bytes < folder.total_bytes * LOW_FREE_SHARE
     ]
-    if full:
+    if low:
         advice = "free space, or keep less: retention.ms, retention.bytes"
-        return Finding("log directories", State.HINT, f"little free space: {_some(full)}", advice)
+        return Finding("log directories", State.HINT, f"little free space: {_some(low)}", advice)
     return Finding("log directories", State.OK, f"{len(folders)}, all online")
 
 

@@ -12,6 +12,8 @@ from barnabas.cli.friendly.output import Column, Printer, Row, Style, styled
 from barnabas.client.explain.replica_gather import gather_replicas
 from barnabas.client.explain.replica_rules import ReplicaDiagnosis, diagnose_replicas
 
+# How many partitions with the same problem are named.
+MAX_ALIKE = 5
 COLUMNS = (
     Column("partition"),
     Column("is_problem", title="PROBLEM"),
@@ -47,10 +49,25 @@ def _row(diagnosis: ReplicaDiagnosis) -> Row:
 def _print(found: Sequence[ReplicaDiagnosis], partitions: int) -> None:
     unwell = len({diagnosis.partition for diagnosis in found if diagnosis.cause.is_problem})
     print(f"{partitions} partition{'' if partitions == 1 else 's'}, {unwell} with a problem")
-    for diagnosis in found:
-        colour = Style.RED if diagnosis.cause.is_problem else Style.GREEN
-        print(f"\n{styled(diagnosis.cause.value.upper(), colour, sys.stdout)}  {diagnosis.summary}")
-        for line in diagnosis.evidence:
+    for alike in _groups(found):
+        first = alike[0]
+        cause = first.cause.value.upper()
+        colour = Style.RED if first.cause.is_problem else Style.GREEN
+        print(f"\n{styled(cause, colour, sys.stdout)}  {first.summary}")
+        for diagnosis in alike[1:MAX_ALIKE]:
+            print(f"{' ' * len(cause)}  {diagnosis.summary}")
+        if len(alike) > MAX_ALIKE:
+            print(f"{' ' * len(cause)}  and {len(alike) - MAX_ALIKE} more; -o wide lists them all")
+        for line in first.evidence:
             print(f"  seen   {line}")
-        for line in diagnosis.advice:
+        for line in first.advice:
             print(f"  do     {line}")
+
+
+def _groups(found: Sequence[ReplicaDiagnosis]) -> list[list[ReplicaDiagnosis]]:
+    """Those with the same evidence and advice together: a broker that is down concerns many partitions."""
+    groups: dict[object, list[ReplicaDiagnosis]] = {}
+    for diagnosis in found:
+        key = (diagnosis.cause, diagnosis.evidence, diagnosis.advice)
+        groups.setdefault(key, []).append(diagnosis)
+    return list(groups.values())

@@ -16,9 +16,11 @@ from barnabas.runtime.disk.folder_disk import FolderDisk
 
 if TYPE_CHECKING:
     from barnabas.protocol.messages.metadata import MetadataResponse
+    from barnabas.runtime.network.network import Address
 
 PROGRAM = "barnabas status"
 METADATA_VERSION = 9
+LOG_DIRS_VERSION = 4
 ANY_ADDRESS = ("::", "0.0.0.0", "")
 
 
@@ -63,6 +65,7 @@ def _server_row(info: ServerInfo) -> dict[str, object]:
         "partitions": len(partitions),
         "partitions_without_leader": sum(partition.leader_id < 0 for partition in partitions),
         "topics_may_be_hidden": metadata.cluster_authorized_operations & all_bits != all_bits,
+        "full_log_dirs": _full_log_dirs(info),
     }
 
 
@@ -86,15 +89,33 @@ def _metadata(info: ServerInfo) -> MetadataResponse:
     # Imported lazily, so that help is fast.
     from barnabas.cli.framework.single_request import send_request
     from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+    request = MetadataRequest(
+        topics=None, allow_auto_topic_creation=False, include_cluster_authorized_operations=True
+    )
+    return send_request(_address(info), request, METADATA_VERSION, MetadataResponse)
+
+
+def _full_log_dirs(info: ServerInfo) -> list[str]:
+    """Directories that refuse writes; none for one who may not describe the cluster."""
+    from barnabas.cli.framework.single_request import send_request
+    from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+    request = DescribeLogDirsRequest(topics=[])
+    response = send_request(_address(info), request, LOG_DIRS_VERSION, DescribeLogDirsResponse)
+    return [
+        result.log_dir
+        for result in response.results
+        if not result.error_code and not result.usable_bytes and result.total_bytes > 0
+    ]
+
+
+def _address(info: ServerInfo) -> Address:
     from barnabas.runtime.network.network import Address
 
     host, _, port = next(iter(info.listeners.values())).rpartition(":")
     host = host.strip("[]")
-    server = Address("127.0.0.1" if host in ANY_ADDRESS else host, int(port))
-    request = MetadataRequest(
-        topics=None, allow_auto_topic_creation=False, include_cluster_authorized_operations=True
-    )
-    return send_request(server, request, METADATA_VERSION, MetadataResponse)
+    return Address("127.0.0.1" if host in ANY_ADDRESS else host, int(port))
 
 
 def _line(row: dict[str, object]) -> str:
@@ -114,4 +135,8 @@ def _line(row: dict[str, object]) -> str:
             text += f" ({row['partitions_without_leader']} WITHOUT LEADER)"
         if row["topics_may_be_hidden"]:
             text += " visible to anonymous clients; an authorizer may hide others"
+        full = row["full_log_dirs"]
+        assert isinstance(full, list)
+        if full:
+            text += f"  FULL, writes are refused: {', '.join(full)}"
     return text

@@ -38,6 +38,11 @@ class LogDirDescription:
     total_bytes: int
     usable_bytes: int
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it is online and takes no writes for lack of space."""
+        return self.error is None and self.total_bytes > 0 and self.usable_bytes == 0
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogDir:

@@ -104,6 +104,7 @@ def _replica(
     for directory in directories.values():
         replica = directory.replicas.get(partition)
         if replica is not None and not replica.is_future:
-            return ReplicaFacts(broker, is_alive, lag=replica.offset_lag)
+            full = directory.path if directory.is_full else None
+            return ReplicaFacts(broker, is_alive, lag=replica.offset_lag, full=full)
     offline = [path for path, directory in directories.items() if directory.error is not None]
     return ReplicaFacts(broker, is_alive, offline=", ".join(offline) or None)

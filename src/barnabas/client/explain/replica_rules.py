@@ -17,11 +17,18 @@ FASTER = (
 )
 
 
+MAKE_ROOM = (
+    "make room on that disk: delete topics or records, keep less (retention.bytes, retention.ms), move "
+    "replicas away (barnabas reassign-partitions), or enlarge it; writes are then accepted without a restart"
+)
+
+
 class ReplicaCause(StrEnum):
-    """What is wrong with a partition, the worst first; a partition has at most one of the first three."""
+    """What is wrong with a partition, the worst first; a partition has at most one of the first four."""
 
     OFFLINE = "offline"
     BELOW_MIN_ISR = "below min.insync.replicas"
+    DISK_FULL = "closed to writes: disk full"
     UNDER_REPLICATED = "under-replicated"
     REASSIGNING = "reassignment in progress"
     NOT_PREFERRED = "not led by the preferred replica"
@@ -39,8 +46,9 @@ class ReplicaFacts:
     is_alive: bool
     # Records that it lacks below the high watermark.
     lag: int | None = None
-    # Why its log directory is offline.
+    # Its log directory, if that is offline or full.
     offline: str | None = None
+    full: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ def diagnose_replicas(partitions: Iterable[PartitionReplicas]) -> list[ReplicaDi
 
 
 def _diagnoses(facts: PartitionReplicas) -> list[ReplicaDiagnosis]:
-    state = _offline(facts) or _below_min_isr(facts) or _under_replicated(facts)
+    state = _offline(facts) or _below_min_isr(facts) or _disk_full(facts) or _under_replicated(facts)
     return [found for found in (state, _reassigning(facts), _not_preferred(facts)) if found is not None]
 
 
@@ -127,6 +135,19 @@ def _below_min_isr(facts: PartitionReplicas) -> ReplicaDiagnosis | None:
         "refused, and readers see no new records",
         _evidence(facts, _missing(facts)),
         advice,
+    )
+
+
+def _disk_full(facts: PartitionReplicas) -> ReplicaDiagnosis | None:
+    leader = next((replica for replica in facts.replicas if replica.broker_id == facts.leader), None)
+    if leader is None or leader.full is None:
+        return None
+    return ReplicaDiagnosis(
+        ReplicaCause.DISK_FULL,
+        facts.partition,
+        f"{facts.partition}: writes are refused, the disk of its leader, broker {leader.broker_id}, is full",
+        _evidence(facts, {leader.broker_id} | _missing(facts)),
+        (MAKE_ROOM,),
     )
 
 
@@ -208,6 +229,8 @@ def _evidence(facts: PartitionReplicas, brokers: Iterable[int]) -> tuple[str, ..
             lines.append(f"{name} is down")
         elif replica.offline is not None:
             lines.append(f"{name}: the log directory is offline ({replica.offline})")
+        elif replica.full is not None:
+            lines.append(f"{name}: the log directory is full and takes no writes ({replica.full})")
         elif replica.broker_id in facts.isr:
             lines.append(f"{name} is in sync")
         elif replica.lag:
@@ -225,7 +248,9 @@ def _advice_for_missing(facts: PartitionReplicas) -> tuple[str, ...]:
         advice.append(f"start broker {_list(dead)}; if it is gone for good, barnabas drain {dead[0]}")
     if any(replica.is_alive and replica.offline is not None for replica in missing):
         advice.append("repair the log directory, and restart its broker")
-    if any(replica.is_alive and replica.offline is None for replica in missing):
+    if any(replica.is_alive and replica.full is not None for replica in missing):
+        advice.append(MAKE_ROOM)
+    if any(replica.is_alive and replica.offline is None and replica.full is None for replica in missing):
         advice.append("a replica that catches up joins by itself; if its lag does not shrink, see its log")
     return tuple(advice)
 

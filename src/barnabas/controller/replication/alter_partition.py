@@ -1,4 +1,8 @@
-"""AlterPartition: a leader proposes an ISR (KIP-497, KIP-841, KIP-903)."""
+"""AlterPartition: a leader proposes an ISR (KIP-497, KIP-841, KIP-903).
+
+A leader whose disk is full may resign: it proposes the ISR without itself, and one of the others is elected.
+Apache Kafka's leaders never do, and its controller refuses it: there the leader goes offline with its disk.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from barnabas.base.ids import Uuid
 from barnabas.controller.decision import Context, Decision
 from barnabas.controller.replication.partition_change import Election, PartitionChange
 from barnabas.controller.state import ControllerState
-from barnabas.metadata.topics import LEADER_UNCHANGED, RECOVERED, RECOVERING, Partition, Topic
+from barnabas.metadata.topics import LEADER_UNCHANGED, NO_LEADER, RECOVERED, RECOVERING, Partition, Topic
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.schema import Message
 
@@ -61,11 +65,14 @@ def _alter(
     change.isr = [member.broker_id for member in proposal.new_isr_with_epochs]
     change.recovery_state = proposal.leader_recovery_state
     record = change.build()
+    if record is not None and record.leader == NO_LEADER:
+        return _refused(proposal, ErrorCode.INVALID_REQUEST)
     if record is not None:
         records.append(record)
         partition = partition.changed_by(record)
         if record.leader not in (broker_id, LEADER_UNCHANGED):
-            # The new ISR completed a reassignment and the leader moved: the old one must refresh metadata.
+            # The leader moved, as it resigned or the new ISR completed a reassignment: the old one must
+            # refresh metadata.
             return _refused(proposal, ErrorCode.NEW_LEADER_ELECTED)
     return Result(
         partition_index=proposal.partition_index,
@@ -105,7 +112,7 @@ def _validate(
     isr = [member.broker_id for member in proposal.new_isr_with_epochs]
     if not isr or len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas):
         return ErrorCode.INVALID_REQUEST
-    if partition.leader not in isr:
+    if partition.leader not in isr and set(isr) != set(partition.isr) - {partition.leader}:
         return ErrorCode.INVALID_REQUEST
     if proposal.leader_recovery_state == RECOVERING and len(isr) > 1:
         return ErrorCode.INVALID_REQUEST

@@ -75,6 +75,7 @@ class Phase(Enum):
     NOTING_GAPS = "the note that offsets may be missing in its log"
     LATEST = "the end offset of the leader's log"
     EARLIEST = "the start offset of the leader's log"
+    NO_ROOM = "space in its log directory"
     FENCED = "a newer leader epoch in the metadata"
 
 

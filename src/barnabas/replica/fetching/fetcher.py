@@ -36,10 +36,10 @@ from barnabas.replica.fetching.fetch_state import (
     Phase,
     Truncation,
 )
-from barnabas.replica.fetching.outcomes import NOTHING, Fetched, Outcome
+from barnabas.replica.fetching.outcomes import NOTHING, SESSION_ERRORS, TRANSIENT, Fetched, Outcome
 from barnabas.replica.fetching.requests import FetchOptions, fetch_request, offsets_request
 from barnabas.replica.fetching.truncation import truncation_point
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.appends import GapNotNoted, UnexpectedAppendOffset
 
 logger = logging.getLogger(__name__)
@@ -48,25 +48,6 @@ logger = logging.getLogger(__name__)
 # to replica.fetch.backoff.ms.
 FIRST_RETRY_MS = 10
 MAX_DOUBLINGS = 10
-# The leader, or this broker, has not learnt yet what the other already knows.
-_TRANSIENT = frozenset(
-    (
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-    )
-)
-_SESSION_ERRORS = frozenset(
-    (
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    )
-)
 
 
 class Fetcher:
@@ -243,7 +224,7 @@ class Fetcher:
         if response.error_code:
             error = ErrorCode(response.error_code)
             logger.info("a fetch was refused as a whole: %s", error.name)
-            if error in _SESSION_ERRORS:
+            if error in SESSION_ERRORS:
                 self.session.refused(error)
                 self._failures = 0
             else:
@@ -285,8 +266,8 @@ class Fetcher:
             return Outcome(must_note_gaps=True)
         except UnexpectedAppendOffset as unexpected:
             return self._begin_earlier(state, log, records, unexpected, now_ns)
-        except StorageFailure:
-            self._changed[state.key] = None
+        except StorageFailure as failure:
+            self._not_stored(state, failure)
             raise
         except CorruptBatch as damage:
             # It may be damaged on its way, or be written at this moment: a retry may get it whole.
@@ -354,7 +335,7 @@ class Fetcher:
             # This broker's metadata is older than the leader's; fetching continues when it has caught up.
             logger.info("%r: the leader has a later epoch", state)
             self._wait_for(state, Phase.FENCED)
-        elif error in _TRANSIENT:
+        elif error in TRANSIENT:
             # Logged once: the next metadata, here or there, resolves it.
             level = logging.DEBUG if state.failures else logging.INFO
             logger.log(level, "%r: %s from the leader; retrying", state, error.name)
@@ -398,11 +379,15 @@ class Fetcher:
         unexpected: UnexpectedAppendOffset,
         now_ns: int,
     ) -> Outcome:
-        """The leader's log start lies within a batch: an empty log begins with that batch's first offset."""
+        """The leader's log start lies within a batch: an empty log begins with that batch's first offset.
+
+        So does the end of a log that was truncated to the leader's log start, where what diverges begins.
+        """
+        first = unexpected.first_offset
         is_empty = log.end_offset == log.log_start_offset
-        if is_empty and unexpected.first_offset < log.end_offset <= unexpected.last_offset:
+        if first < log.end_offset <= unexpected.last_offset and (is_empty or first >= log.high_watermark):
             state.undone = bytes(records)
-            truncation = self._truncate(state, unexpected.first_offset, log.log_start_offset)
+            truncation = self._truncate(state, first, log.log_start_offset if is_empty else None)
             return Outcome(truncation=truncation)
         self._not_appended(state, str(unexpected), now_ns)
         return NOTHING
@@ -423,7 +408,8 @@ class Fetcher:
             return NOTHING
         try:
             return self._take_over(state, log, records, -1, -1, now_ns)
-        except StorageFailure:
+        except StorageFailure as failure:
+            self._not_stored(state, failure)
             raise
         except KafkaError as refusal:
             self._not_appended(state, str(refusal), now_ns)
@@ -431,9 +417,29 @@ class Fetcher:
 
     def gaps_noted(self, state: FetchState) -> None:
         """The driver has noted that offsets may be missing in the log: the batches are fetched again."""
-        if self.states.get(state.key) is state and state.phase is Phase.NOTING_GAPS:
-            state.restart()
-            self._changed[state.key] = None
+        self._resume(state, Phase.NOTING_GAPS)
+
+    def _not_stored(self, state: FetchState, failure: StorageFailure) -> None:
+        self._changed[state.key] = None
+        if isinstance(failure, DirectoryFull):
+            self.no_room(state)
+
+    def no_room(self, state: FetchState) -> None:
+        """There is no space for what the leader sent: the partition waits for it, and so leaves the ISR."""
+        if self.states.get(state.key) is state:
+            self._wait_for(state, Phase.NO_ROOM)
+
+    def has_room(self, key: PartitionKey) -> bool:
+        """The partition's directory has space again; returns whether it is fetched again."""
+        state = self.states.get(key)
+        return state is not None and self._resume(state, Phase.NO_ROOM)
+
+    def _resume(self, state: FetchState, phase: Phase) -> bool:
+        if self.states.get(state.key) is not state or state.phase is not phase:
+            return False
+        state.restart()
+        self._changed[state.key] = None
+        return True
 
     def flushed(self, key: PartitionKey) -> bool:
         """A partition's log was flushed; returns whether it is fetched again."""

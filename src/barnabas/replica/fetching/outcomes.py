@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.base.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.replica.fetching.fetch_state import FetchState, Truncation
+
+# The leader, or this broker, has not learnt yet what the other already knows.
+TRANSIENT = frozenset(
+    (
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    )
+)
+SESSION_ERRORS = frozenset(
+    (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    )
+)
 
 
 class Fetched(NamedTuple):

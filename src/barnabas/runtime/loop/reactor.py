@@ -31,9 +31,11 @@ TIMERS_PER_TURN = 16
 MAX_TICK_END_ROUNDS = 8
 # Falling asleep and waking up takes some forty microseconds, longer than most requests.  A client that sends
 # its next request at once, with one in flight, is served twice as fast if the loop stays awake for this long:
-# only after a short wait, so that an idle loop sleeps as usual.
+# only after a short wait, so that an idle loop sleeps as usual.  To stay awake in vain costs as much as a
+# small request: after each time this is left out twice as often, up to MAX_SLEEPS short waits.
 SHORT_WAIT_NS = 100_000
 LOOKS_BEFORE_SLEEP = 40
+MAX_SLEEPS = 64
 _WAKE_BYTES = 4096
 
 
@@ -70,6 +72,9 @@ class Reactor:
         self._busy_since_ns: int | None = None
         self._wake_pending = False
         self._last_wait_ns = SHORT_WAIT_NS
+        # Short waits in which to sleep at once: how many are left, and how many they were.
+        self._sleeps_left = 0
+        self._sleeps = 0
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
@@ -192,13 +197,19 @@ class Reactor:
 
     def _poll(self, wait_ns: int | None) -> list[tuple[int, int]]:
         """Wait for readiness.  If the last wait was short, poll a few times before going to sleep."""
-        if wait_ns != 0 and self._last_wait_ns < SHORT_WAIT_NS:
-            poll = self.poller.poll
-            for _ in range(LOOKS_BEFORE_SLEEP):
-                found = poll(0)
-                if found:
-                    return found
-        return self.poller.poll(wait_ns)
+        if wait_ns == 0 or self._last_wait_ns >= SHORT_WAIT_NS:
+            return self.poller.poll(wait_ns)
+        if self._sleeps_left:
+            self._sleeps_left -= 1
+            return self.poller.poll(wait_ns)
+        poll = self.poller.poll
+        for _ in range(LOOKS_BEFORE_SLEEP):
+            found = poll(0)
+            if found:
+                self._sleeps = 0
+                return found
+        self._sleeps_left = self._sleeps = min(2 * self._sleeps + 1, MAX_SLEEPS)
+        return poll(wait_ns)
 
     def _wait_ns(self, now_ns: int, until_ns: int | None) -> int | None:
         if self._ready or self._tick_end or self._posted or self._interrupted:

@@ -295,7 +295,7 @@ class SimulatedDisk(Faults, WholeFiles):
         self._names.tree.entry(path)
         if self.capacity_bytes is None:
             return UNLIMITED_BYTES
-        return max(0, self.capacity_bytes - self._used_bytes())
+        return max(0, self.capacity_bytes - self.used_bytes())
 
     def total_bytes(self, path: str) -> int:
         self.look(Kind.STAT, path)
@@ -331,10 +331,10 @@ class SimulatedDisk(Faults, WholeFiles):
         if self.capacity_bytes is None:
             return length
         growth = offset + length - len(content.data)
-        missing = max(0, growth - (self.capacity_bytes - self._used_bytes()))
+        missing = max(0, growth - (self.capacity_bytes - self.used_bytes()))
         return length if growth <= 0 else max(0, length - missing)
 
-    def _used_bytes(self) -> int:
+    def used_bytes(self) -> int:
         return sum(len(content.data) for content in self._names.files())
 
     def _start(self, kind: Kind, path: str) -> None:

@@ -89,6 +89,7 @@ class LogCleaner:
         on_failure: Callable[[str, Exception], None],
         on_deletes: Callable[[Log], None] = lambda log: None,
         plan_gaps: Callable[[str], Piece] = lambda log_dir: _nothing,
+        is_full: Callable[[str], bool] = lambda log_dir: False,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -98,6 +99,8 @@ class LogCleaner:
         self._on_failure = on_failure
         self._on_deletes = on_deletes
         self._plan_gaps = plan_gaps
+        # Whether a directory has no space: compaction needs some before it frees any.
+        self._is_full = is_full
         self._checkpoints: dict[str, OffsetCheckpoint] = {}
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
         self._paused: dict[TopicPartition, int] = {}
@@ -165,7 +168,17 @@ class LogCleaner:
         if log_dir not in self._unwritten:
             return _nothing
         self._unwritten.discard(log_dir)
-        return self._checkpoints[log_dir].plan(self._clean_up_to[log_dir])
+        write = self._checkpoints[log_dir].plan(self._clean_up_to[log_dir])
+
+        def checkpoint() -> None:
+            try:
+                write()
+            except BaseException:
+                if log_dir in self._checkpoints:
+                    self._unwritten.add(log_dir)
+                raise
+
+        return checkpoint
 
     def forget(self, partition: TopicPartition, log_dir: str) -> None:
         """Stop cleaning a deleted partition and remove its entry.  Call `plan_checkpoint` afterwards."""
@@ -317,7 +330,7 @@ class LogCleaner:
         self._checkpoint_sync = None
         try:
             sync.finish()
-        except OSError as error:
+        except (OSError, StorageFailure) as error:
             self._on_failure(log_dir, error)
 
     def _may_touch(self, partition: TopicPartition) -> bool:
@@ -328,6 +341,8 @@ class LogCleaner:
         now_ms = self._clock.wall_ms()
         candidates = []
         for partition, log in list(self._logs.items()):
+            if self._is_full(log_dir_of(log)):
+                continue
             if log.options.cleanup_compact and self._may_touch(partition) and partition in self._logs:
                 candidate = self._plan(partition, log, now_ms)
                 if candidate is not None and candidate.total_bytes > 0:

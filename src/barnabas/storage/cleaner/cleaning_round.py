@@ -12,7 +12,7 @@ in progress is completed at once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,6 +22,7 @@ from barnabas.batch.engine.offset_map import BYTES_PER_ENTRY, OffsetMap
 from barnabas.batch.view import LOG_OVERHEAD
 from barnabas.storage.cleaner.cleaning_plan import LogToClean, group_segments, segments_between
 from barnabas.storage.cleaner.transactions import CleanedTransactions, CleanerCallbacks
+from barnabas.storage.failure import refusing
 from barnabas.storage.log import log_files
 from barnabas.storage.log.deferred_work import OpenFiles, PendingSync
 from barnabas.storage.log.log import Log
@@ -164,6 +165,16 @@ class CleaningRound:
     ) -> Iterator[int]:
         """Rewrite adjacent segments into one that replaces them."""
         log = self.target.log
+        with refusing(log.folder, "compacting"):  # the new segment is removed, the old ones stay
+            cleaned = yield from self._rewrite(group, offsets, transactions)
+        yield from self._swap(cleaned, group)
+        self.stats.segments_before += len(group)
+        self.stats.segments_after += 1
+
+    def _rewrite(
+        self, group: Sequence[Segment], offsets: OffsetMap, transactions: CleanedTransactions
+    ) -> Generator[int, None, Segment]:
+        log = self.target.log
         cleaned = Segment.create(
             log.disk, log.clock, log.folder, group[0].base_offset, log.options, suffix=log_files.CLEANED
         )
@@ -182,9 +193,7 @@ class CleaningRound:
             with contextlib.suppress(OSError):
                 cleaned.delete()
             raise
-        yield from self._swap(cleaned, group)
-        self.stats.segments_before += len(group)
-        self.stats.segments_after += 1
+        return cleaned
 
     def _sync_segment(self, cleaned: Segment) -> Iterator[int]:
         cleaned.write_out()

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.latest import LatestWrite
+from barnabas.storage.failure import refusing
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.refused import DamagedFile
 
@@ -160,7 +161,13 @@ class OffsetCheckpoint:
 
     def plan(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """The write as a call for a worker; one that runs late never overwrites a later planned write."""
-        return self._latest.plan(lambda: self._file.write(sorted(offsets.items())))
+
+        def write() -> None:
+            folder, _, name = self.path.rpartition("/")
+            with refusing(folder, f"writing {name}"):
+                self._file.write(sorted(offsets.items()))
+
+        return self._latest.plan(write)
 
 
 def _offset_to_line(entry: tuple[TopicPartition, int]) -> str:

@@ -20,6 +20,7 @@ from barnabas.storage.directories.clean_shutdown import (
     remove_clean_shutdown,
     write_clean_shutdown,
 )
+from barnabas.storage.failure import refusing
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.refused import DamagedFile
@@ -143,7 +144,16 @@ class LogDir:
     def plan_gaps(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         """Only for logs that may have gaps."""
         self._noted_gaps = gaps = _gaps_of(logs)
-        return self.gaps.plan(gaps)
+        write = self.gaps.plan(gaps)
+
+        def note() -> None:
+            try:
+                write()
+            except BaseException:
+                self._noted_gaps = None
+                raise
+
+        return note
 
     def has_other_gaps(self, logs: Mapping[TopicPartition, Log]) -> bool:
         """Whether the checkpoint differs from these logs."""
@@ -152,7 +162,8 @@ class LogDir:
     def mark_clean(self, broker_epoch: int) -> None:
         """Must be the last write: anything written after it would be trusted without recovery."""
         if self.was_clean or self.is_loaded:
-            write_clean_shutdown(self._disk, self.path, broker_epoch)
+            with refusing(self.path, "writing the clean shutdown file"):
+                write_clean_shutdown(self._disk, self.path, broker_epoch)
 
 
 def _gaps_of(logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.runtime.disk.disk import SYNCED_ONE_BY_ONE_MAX, Disk
 from barnabas.storage.directories.checkpoints import parse_number
+from barnabas.storage.failure import refusing
 from barnabas.storage.refused import DamagedFile
 
 PARTITION_METADATA_FILE = "partition.metadata"
@@ -52,6 +53,11 @@ def write_partition_metadata(disk: Disk, folder: str, topic_id: Uuid) -> None:
 
 def write_partition_metadata_of(disk: Disk, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
     """Write the files of many folders of one directory; folders removed meanwhile are skipped."""
+    with refusing(log_dir, "writing topic ids"):
+        _write_all(disk, log_dir, topic_ids)
+
+
+def _write_all(disk: Disk, log_dir: str, topic_ids: Sequence[tuple[str, Uuid]]) -> None:
     if len(topic_ids) <= SYNCED_ONE_BY_ONE_MAX:
         for folder, topic_id in topic_ids:
             with contextlib.suppress(FileNotFoundError):

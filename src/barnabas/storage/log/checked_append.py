@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.storage.failure import failing
+from barnabas.storage.failure import DirectoryFull, failing
 from barnabas.storage.log.appends import AppendResult, Prepared
 from barnabas.storage.producers.producer_append import AppendOrigin, BatchMetadata, Verification
 from barnabas.storage.producers.producer_replay import ProducerChanges, check_append
 from barnabas.storage.segment.segment import Segment
-from barnabas.storage.segment.transaction_index import AbortedTransaction
+from barnabas.storage.segment.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
     from barnabas.storage.log.log import Log
@@ -42,11 +42,9 @@ def append_prepared(
     )
     if changes.duplicate is not None:
         return _duplicate_result(log, changes.duplicate, prepared)
-    with failing(log.folder, "appending"):  # the segment has rolled the write back
-        segment = _segment_for(log, prepared, size, now_ms)
-        segment.append_batches(prepared.data, prepared.headers)
-        if segment.limits is None:
-            segment.set_limits(options)
+    if log.full is not None:
+        raise DirectoryFull(log.folder, "appending", log.full)
+    _write(log, prepared, changes, now_ms)
     log.end_offset = prepared.last_offset + 1
     if changes.appends:
         _update_producers(log, changes)
@@ -59,6 +57,30 @@ def append_prepared(
         log.log_start_offset,
         size,
     )
+
+
+def _write(log: Log, prepared: Prepared, changes: ProducerChanges, now_ms: int) -> None:
+    """Write the batches, or raise with the log unchanged: only its active segment may be another one."""
+    epochs = log.epochs.entries
+    aborted = sum(transaction.aborted for transaction in changes.completed)
+    reserved: TransactionIndex | None = None
+    try:
+        if any(header.leader_epoch != log.epochs.latest_epoch for header in prepared.headers):
+            epochs = list(epochs)
+        segment = _segment_for(log, prepared, len(prepared.data), now_ms)
+        if aborted:
+            log.local.note_new_name()  # the first entry of a segment creates the file
+            reserved = segment.transaction_index
+            reserved.reserve(aborted)
+        segment.append_batches(prepared.data, prepared.headers)
+        if segment.limits is None:
+            segment.set_limits(log.options)
+    except OSError as error:
+        log.epochs.undo_assign(epochs)
+        if reserved is not None:
+            with failing(log.folder, "undoing a failed write"):
+                reserved.give_back()
+        raise log.not_appended(error) from error
 
 
 def _duplicate_result(log: Log, duplicate: BatchMetadata, prepared: Prepared) -> AppendResult:
@@ -91,7 +113,6 @@ def _update_producers(log: Log, changes: ProducerChanges) -> None:
     for transaction in changes.completed:
         last_stable_offset = producers.stable_offset_after(transaction)
         if transaction.aborted:
-            log.local.note_new_name()  # the first entry of a segment creates the file
             with failing(log.folder, "writing the transaction index"):
                 log.active.transaction_index.append(AbortedTransaction(*transaction[:3], last_stable_offset))
         producers.complete(transaction)

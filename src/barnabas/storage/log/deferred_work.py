@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from barnabas.runtime.disk.disk import Disk, File
-from barnabas.storage.failure import StorageFailure, failing
+from barnabas.storage.failure import StorageFailure, failing, refusing
 from barnabas.storage.log.leader_epochs import EpochsWrite
 from barnabas.storage.segment.segment import Segment
 
@@ -50,19 +50,20 @@ class OpenFiles:
 class PendingCall(Generic[T_co]):
     """A slow call that may run on any thread; its outcome is kept for `finish`."""
 
-    __slots__ = ("_call", "_error", "_result", "is_done")
+    __slots__ = ("_call", "_result", "error", "is_done")
 
     def __init__(self, call: Callable[[], T_co]) -> None:
         self.is_done = False
         self._call = call
         self._result: T_co | None = None
-        self._error: Exception | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
+        self.error = None
         try:
             self._result = self._call()
         except Exception as error:
-            self._error = error
+            self.error = error
         finally:
             self.is_done = True
 
@@ -70,8 +71,8 @@ class PendingCall(Generic[T_co]):
         """Run the call if it has not run; return its result or raise its error."""
         if not self.is_done:
             self.run()
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._result  # type: ignore[return-value]  # None is a valid result
 
 
@@ -159,11 +160,17 @@ class FlushPlan:
         self._folders = folders
 
     def run(self) -> None:
-        """Raises StorageFailure if a sync fails: the directory can then no longer be trusted."""
+        """Raises StorageFailure if a sync fails: the directory can then no longer be trusted.
+
+        A sync that fails for lack of space is no exception: the system has dropped what it could not write.
+        """
         with failing(self._log_folder, "flushing"):
             if self.epochs is not None:
                 # First, because recovery restores only the epochs of batches after the recovery point.
-                with contextlib.suppress(FileNotFoundError):  # renamed for deletion meanwhile
+                with (
+                    refusing(self._log_folder, "writing the leader epochs"),
+                    contextlib.suppress(FileNotFoundError),  # renamed for deletion meanwhile
+                ):
                     self.epochs.run()
             self._files.sync()
             if self._records is not None:

@@ -224,6 +224,10 @@ class LeaderEpochs:
         if write:
             self._write()
 
+    def undo_assign(self, entries: list[EpochEntry]) -> None:
+        """Undo `assign`: the batches of the epochs could not be written."""
+        self._replace(entries)
+
     def _replace(self, entries: list[EpochEntry]) -> None:
         if entries != self.entries:
             self.entries = entries

@@ -7,19 +7,22 @@ meaning of the batches belong in log.py: the caller passes the log end offset wh
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.random import Random
-from barnabas.storage.failure import failing
+from barnabas.storage.failure import failing, has_no_space, refusing
 from barnabas.storage.log import log_files
 from barnabas.storage.log.deferred_work import FileDeletion, FlushPlan, OpenFiles, SyncedRecords
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.log_reader import LogReader
 from barnabas.storage.log.recovery import LoadedLog
 from barnabas.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 class LocalLog:
@@ -55,6 +58,8 @@ class LocalLog:
         self._names_made = 1
         self._names_synced = 0
         self._cuts = 0
+        # A failed append was cut off the active segment, and no flush has synced that (`Log.not_appended`).
+        self.is_tail_unsynced = False
         # The active segment's records, kept open for the next flush; None during a flush.
         self._synced: SyncedRecords | None = None
         self._delete_later(loaded.deleted_names)
@@ -77,6 +82,11 @@ class LocalLog:
         self._cuts += 1
         self.recovery_point = min(self.recovery_point, offset)
 
+    def tail_undone(self) -> None:
+        """A failed append was cut off the active segment: the flush in progress may have synced it."""
+        self._cuts += 1
+        self.is_tail_unsynced = True
+
     def _new_segment(self, base_offset: int) -> Segment:
         self._names_made += 1
         return Segment.create(
@@ -97,11 +107,11 @@ class LocalLog:
             active.grow_indexes()
             return active
         active.become_inactive()
+        segment = self._new_segment(base_offset)
         # The next flush syncs the rolled segment completely.  After an earlier crash, recovery reads all of
         # it (`restart_point`): it rebuilds the indexes and truncates the zeroes after the batches again if
         # the segment was preallocated and the truncation is lost.
         self._unsynced_segments.append(active)
-        segment = self._new_segment(base_offset)
         self.segments.add(segment)
         self.segments.reading(active)
         self._release_unless_active()
@@ -111,8 +121,17 @@ class LocalLog:
         return segment
 
     def take_snapshot(self) -> None:
-        """Write a snapshot of the producers at their offset; the next flush syncs it."""
-        snapshot = self._producers.take_snapshot(sync=False)
+        """Write a snapshot of the producers at their offset; the next flush syncs it.
+
+        A snapshot saves time, so a full disk does without: retention must be able to roll a log to free some.
+        """
+        try:
+            snapshot = self._producers.take_snapshot(sync=False)
+        except OSError as error:
+            if not has_no_space(error):
+                raise
+            logger.info("%s: there is no space for a producer snapshot", self.folder)
+            return
         if snapshot is not None:
             self._unsynced_snapshots.append(snapshot.rpartition("/")[2])
 
@@ -143,11 +162,13 @@ class LocalLog:
             # A segment that a truncation made active again is added again when it is rolled.
             if self.segments.contains(segment) and segment is not self.active
         ]
-        if not segments and not closed:
+        tail = [self.active] if self.is_tail_unsynced else []
+        if not segments and not closed and not tail:
             return None
         names = list(self._unsynced_snapshots)
-        planned = dict.fromkeys((*closed, *segments))
-        with failing(self.folder, "flushing"):
+        planned = dict.fromkeys((*closed, *segments, *tail))
+        # Without space, buffered index entries stay buffered.
+        with failing(self.folder, "flushing"), refusing(self.folder, "flushing"):
             if self.active in planned:
                 self._open_records(self.active)
             paths = [f"{self.folder}/{name}" for name in names]
@@ -227,6 +248,7 @@ class LocalLog:
             self._epochs.written(plan.epochs)
         records = plan.take_records()
         if records is not None:
+            self.is_tail_unsynced = False
             self._keep_open(records)
             self._release_unless_active()
         self._names_synced = max(self._names_synced, plan.names_made)
@@ -336,7 +358,8 @@ class LocalLog:
         if self.is_closed:
             return
         self.is_closed = True
-        with failing(self.folder, "closing"):
+        # What it then lacks is rebuilt, as there is no clean shutdown file.
+        with failing(self.folder, "closing"), refusing(self.folder, "closing"):
             self._keep_open(None)
             self._producers.take_snapshot(sync=sync)
             self._epochs.write_out(sync=sync)

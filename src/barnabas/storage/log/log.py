@@ -5,7 +5,8 @@ them together with the producer state and the leader epochs.  Files belong in lo
 batches in appends.py, loading and recovery in recovery.py; leadership, followers and the ISR in replica/.
 
 A log is used by one thread.  A flush may run on another: see `plan_flush`.  An OSError that cannot be undone
-becomes a StorageFailure, after which the directory must not be used.
+becomes a StorageFailure, after which the directory must not be used.  Lack of space that is undone is a
+DirectoryFull: nothing is appended until the log manager clears `full`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.batch.check import NOT_EXAMINED
 from barnabas.batch.view import BatchHeader
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.random import Random
-from barnabas.storage.failure import StorageFailure, failing
+from barnabas.storage.failure import StorageFailure, failing, has_no_space, refusal
 from barnabas.storage.log import log_files
 from barnabas.storage.log.appends import AppendResult, prepare_as_is, prepare_leader, rules_of
 from barnabas.storage.log.checked_append import append_prepared
@@ -68,6 +70,8 @@ class Log:
         self.is_truncating = False
         # Called before the first gap: raises `gaps_end` and checkpoints it, or raises GapNotNoted.
         self.on_gap: Callable[[Log], None] = _not_noted
+        # Why nothing is appended: its directory has no space.
+        self.full: str | None = None
         self._rules = rules_of(options)
         self.plain_rules = plain_rules(options, self._rules)
         self.find_first_unstable()
@@ -144,13 +148,24 @@ class Log:
             limit = self.options.max_message_bytes
             prepared = prepare_as_is(buffer, leader_epoch, self.end_offset, origin, self.name, limit)
         else:
-            found = append_plain(self, buffer, leader_epoch, now_ms)
+            found = append_plain(self, buffer, leader_epoch, now_ms) if self.full is None else NOT_EXAMINED
             if isinstance(found, AppendResult):
                 return found
             prepared = prepare_leader(
                 buffer, leader_epoch, self.end_offset, origin, self._rules, now_ms, found
             )
         return append_prepared(self, prepared, origin, verification, now_ms)
+
+    def not_appended(self, error: OSError) -> StorageFailure:
+        """The exception for an append or a roll that failed and was undone.
+
+        A power loss could bring back whole batches of it under the epoch of the next ones, or the file of a
+        new segment: nothing is appended before a flush has synced this (`LocalLog.is_tail_unsynced`).
+        """
+        if has_no_space(error):
+            self.full = str(error.strerror)
+            self.local.tail_undone()
+        return refusal(self.folder, "appending", error)
 
     def append_as_follower(self, buffer: Buffer, leader_epoch: int) -> AppendResult:
         """Write batches fetched from the leader of this epoch; an incomplete batch at the end is skipped.
@@ -359,15 +374,26 @@ class Log:
             return 0
         with failing(self.folder, "removing segments"):
             logger.info("%s: deleting %d segments because %s", self.name, len(segments), reason)
-            if len(segments) == len(self.segments):
-                self.roll_at(self.end_offset)
+            refused = self._roll_to_remove_all() if len(segments) == len(self.segments) else None
             going = [segment for segment in segments if segment is not self.active]
             if going:
                 following = self.segments.after(going[-1])
                 assert following is not None, "the active segment stays"
                 self.advance_log_start(following.base_offset)
                 self.local.retire(going)
+            if refused is not None:
+                raise refused
             return len(segments)
+
+    def _roll_to_remove_all(self) -> StorageFailure | None:
+        """Without space for a new segment the active one stays; the others go, and give space."""
+        try:
+            self.roll_at(self.end_offset)
+        except OSError as error:
+            if not has_no_space(error):
+                raise
+            return self.not_appended(error)
+        return None
 
     # Files
 
@@ -399,11 +425,13 @@ class Log:
 
     def roll(self) -> Segment:
         """Roll to a new segment at the log end offset; an empty active segment is kept."""
-        with failing(self.folder, "rolling"):
+        try:
             return self.roll_at(self.end_offset)
+        except OSError as error:
+            raise self.not_appended(error) from error
 
     def roll_at(self, expected_offset: int) -> Segment:
-        """Roll for batches that start at this offset or later."""
+        """Roll for batches from this offset on."""
         return self.local.roll(max(expected_offset, self.end_offset))
 
     def take_file_deletions(self) -> list[FileDeletion]:
@@ -444,15 +472,11 @@ class Log:
 
     @property
     def is_closed_part_unflushed(self) -> bool:
-        """Whether a rolled segment is not yet completely on stable storage."""
         return self.local.is_closed_part_unflushed
 
     def flush_wanted(self) -> int | None:
         """The offset up to which a flush is due, by flush.messages, flush.ms or a roll; None if none is."""
         return self.local.flush_wanted(self.end_offset)
-
-    def should_flush(self) -> bool:
-        return self.flush_wanted() is not None
 
     def plan_flush(self, up_to: int | None = None) -> FlushPlan | None:
         """What to sync so that the log is durable up to this offset (default: its end); None if nothing.

@@ -28,7 +28,6 @@ from barnabas.batch.view import (
     TRANSACTIONAL_FLAG,
 )
 from barnabas.runtime.disk.disk import Buffer
-from barnabas.storage.failure import StorageFailure
 from barnabas.storage.log.appends import AppendResult
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.producers.producer_append import ProducerEntry
@@ -106,7 +105,7 @@ def append_plain(log: Log, buffer: Buffer, leader_epoch: int, now_ms: int) -> Ap
         ):
             return _VALID
     except OSError as error:
-        raise StorageFailure(log.folder, "appending", error) from error
+        raise log.not_appended(error) from error
     log.end_offset = producers.end_offset = last_offset + 1
     if entry is not None:
         entry.wrote(base_sequence + count - 1, last_offset, count - 1, max_timestamp)

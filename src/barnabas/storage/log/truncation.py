@@ -4,8 +4,8 @@ Contains the order of the steps: what is changed in memory and in the file, what
 next append, and how the producer state is rebuilt.  Where to truncate is decided in replica/.
 
 The steps run on the log's thread; a step that yields a call waits for the device, so that may run on any
-thread before the next step.  Each other step is short.  Until the last step the log must not be appended to,
-rolled or closed (`Log.is_truncating`).
+thread before the next step; one that raises DirectoryFull may run again.  Each other step is short.  Until
+the last step the log must not be appended to, rolled or closed (`Log.is_truncating`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.storage.failure import failing
+from barnabas.storage.failure import failing, refusing
 from barnabas.storage.log import log_files
 from barnabas.storage.log.deferred_work import OpenFiles, PendingCall
 from barnabas.storage.producers.producer_replay import rebuild_in_steps
@@ -116,6 +116,7 @@ def _sync(
         if folder:
             disk.sync_folder(path)
         if write_epochs is not None:
-            write_epochs()
+            with refusing(path, "writing the leader epochs"):
+                write_epochs()
 
     return sync

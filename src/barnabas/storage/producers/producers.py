@@ -9,6 +9,7 @@ written when a segment is created, and one at the log end offset when the log is
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from bisect import bisect_left, insort
 from collections.abc import Iterable
@@ -216,6 +217,18 @@ class Producers:
         path = self.snapshot_path(self.end_offset)
         data = encode_snapshot(entry.to_snapshot() for entry in self.entries.values())
         self._disk.remove(path)
+        try:
+            self._write(path, data, sync=sync)
+        except OSError:
+            with contextlib.suppress(OSError):  # the first error is the one to report
+                self._disk.remove(path)
+            raise
+        if self.end_offset not in self.snapshots:
+            insort(self.snapshots, self.end_offset)
+        self._snapshot_offset = self.end_offset
+        return path
+
+    def _write(self, path: str, data: bytes, *, sync: bool) -> None:
         file = self._disk.open(path, create=True)
         try:
             file.append((data,))
@@ -223,10 +236,6 @@ class Producers:
                 file.sync()
         finally:
             file.close()
-        if self.end_offset not in self.snapshots:
-            insort(self.snapshots, self.end_offset)
-        self._snapshot_offset = self.end_offset
-        return path
 
     def remove_stray_snapshots(self, base_offsets: Iterable[int]) -> None:
         """Keep the snapshots at base offsets, and the latest one if it is after the last base offset."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from barnabas.batch.view import BatchHeader, CorruptBatch, patch_offsets
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Buffer, Disk, File, Slice
+from barnabas.storage.failure import failing
 from barnabas.storage.log.log_options import LONG_MAX, LogOptions
 from barnabas.storage.segment.batch_headers import header_at
 from barnabas.storage.segment.file_records import FileRecords
@@ -96,9 +97,24 @@ class Segment:
         segment = cls(disk, clock, folder, base_offset, options, suffix=suffix, jitter_ms=jitter_ms)
         if not is_in_new_folder:
             segment.files.remove()
-        segment.records.create(options.segment_bytes if options.preallocate else None)
-        segment.indexes.create()
+        try:
+            segment.records.create(options.segment_bytes if options.preallocate else None)
+            segment.indexes.create()
+        except OSError as error:
+            segment.undo_create(error)
+            raise
         return segment
+
+    def undo_create(self, error: OSError) -> None:
+        """Remove the files of a segment that could not be created: the log may go on in the one before.
+
+        Raises StorageFailure if that fails too.
+        """
+        with failing(self.files.folder, "removing a segment that could not be created"):
+            try:
+                self.delete()
+            except OSError as second:
+                raise second from error
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}, {self.size} bytes)"
@@ -131,9 +147,10 @@ class Segment:
         position = records.size
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
-        for header in batches:
-            indexes.index_batch(header, position)
-            position += header.size
+        with failing(self.files.folder, "indexing a batch"):  # it is written
+            for header in batches:
+                indexes.index_batch(header, position)
+                position += header.size
         records.size = position
         if self.limits is not None and indexes.is_full:
             self.limits = None
@@ -183,8 +200,10 @@ class Segment:
         assert largest is not None, "a segment with limits has its largest timestamp"
         if max_timestamp > largest.timestamp:
             indexes.largest = TimestampOffset(max_timestamp, last_offset)
-        if is_entry_due and not indexes.add_entries(last_offset, position):
-            self.limits = None
+        if is_entry_due:
+            with failing(self.files.folder, "indexing a batch"):  # it is written
+                if not indexes.add_entries(last_offset, position):
+                    self.limits = None
         indexes.bytes_since_entry += size
         records.size = position + size
         return True

@@ -36,13 +36,15 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Opened on first use; small, so each search reads it again."""
 
-    __slots__ = ("_disk", "_file", "_last_offset", "base_offset", "path")
+    __slots__ = ("_disk", "_end", "_file", "_last_offset", "base_offset", "path")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
         self._disk = disk
         self._file: File | None = None
+        # The end of the entries while more is reserved.
+        self._end: int | None = None
         # None: not read yet; -1: no entry.
         self._last_offset: int | None = None
 
@@ -51,13 +53,44 @@ class TransactionIndex:
             raise ValueError(
                 f"{self.path}: the end {transaction.last_offset} does not follow {self.last_offset}"
             )
+        file = self._created()
+        entry = ENTRY.pack(CURRENT_VERSION, *transaction)
+        if self._end is None:
+            file.append([entry])
+        else:
+            file.write_at(self._end, entry)
+            self._end += ENTRY.size
+            if self._end >= file.size:
+                self._end = None
+        self._last_offset = transaction.last_offset
+
+    def reserve(self, entries: int) -> None:
+        """Called before the markers of these many aborted transactions are written to the log.
+
+        So a full disk refuses them before a marker without its entry is there.  What is reserved is zeroes:
+        with them, a crash leaves an index that contradicts itself, and is rebuilt.
+        """
+        file, _ = self._created(), self.last_offset
+        self._end = file.size
+        try:
+            file.append([bytes(entries * ENTRY.size)])
+        except OSError:
+            self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """The markers were not written."""
+        if self._end is not None and self._file is not None:
+            self._file.truncate(self._end)
+            self._end = None
+
+    def _created(self) -> File:
         if self._file is None:
             self._file = self._disk.open(self.path, create=True)
-        whole = self._file.size - self._file.size % ENTRY.size
-        if whole != self._file.size:
-            self._file.truncate(whole)  # an earlier append failed half-way
-        self._file.append([ENTRY.pack(CURRENT_VERSION, *transaction)])
-        self._last_offset = transaction.last_offset
+        if self._end is None and self._file.size % ENTRY.size:
+            # An earlier append failed half-way.
+            self._file.truncate(self._file.size - self._file.size % ENTRY.size)
+        return self._file
 
     @property
     def last_offset(self) -> int:

@@ -14,6 +14,7 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.simulated.disk_faults import CHANGING, Kind
 from barnabas.runtime.simulated.links import LinkFaults
 from barnabas.runtime.simulated.world import Node, World
+from barnabas.testing.simulation.metadata_node import DATA
 
 
 class Strike(Enum):
@@ -29,10 +30,14 @@ class Strike(Enum):
     CLOCK_DRIFT = "a clock runs fast or slow"
     SLOW_DISK = "a disk is slow"
     FAILED_WRITE = "a write finds the disk full"
+    FULL_DIRECTORY = "for a while, the logs of partitions find the disk full; the metadata log does not"
     FAILED_SYNC = "a sync fails, and the system drops the data that it could not write"
 
 
-ALL_STRIKES = frozenset(Strike)
+# Every fault that a node without partitions can meet.
+ALL_STRIKES = frozenset(Strike) - {Strike.FULL_DIRECTORY}
+# What lies in a log directory, but for the metadata log.
+PARTITIONS = ("[!_]*", "__[!c]*")
 
 
 class Nemesis:
@@ -111,6 +116,17 @@ class Nemesis:
                 self._later(node.disk.clear_faults)
             case Strike.FAILED_WRITE:
                 node.disk.fail(self._random.integer(1, 4), errno.ENOSPC, kinds={Kind.WRITE})
+            case Strike.FULL_DIRECTORY:
+                for names in PARTITIONS:
+                    node.disk.fail(
+                        self._random.integer(1, 4),
+                        errno.ENOSPC,
+                        kinds={Kind.WRITE, Kind.CREATE},
+                        path=f"{DATA}/{names}",
+                        times=1_000_000,
+                        kept_bytes=self._random.integer(0, 300),
+                    )
+                self._later(node.disk.clear_faults)
             case Strike.FAILED_SYNC:
                 node.disk.fail(self._random.integer(1, 4), errno.EIO, kinds={Kind.SYNC})
 

@@ -289,3 +289,13 @@ def _check_lookups(log: Log, found: list[BatchView]) -> None:
         have, expected = None if located is None else located.offset, next(later, None)
         if have != expected:
             raise LogFault(f"{log.name}: time {batch.max_timestamp} is found at {have}, not at {expected}")
+
+
+def state_of(log: Log) -> object:
+    """All of a log that a refused append must leave as it was."""
+    producers = {
+        producer_id: (entry.epoch, [batch.last_sequence for batch in entry.batches])
+        for producer_id, entry in log.producers.entries.items()
+    }
+    aborted = max(segment.transaction_index.last_offset for segment in log.segments)
+    return log.end_offset, list(log.epochs.entries), producers, log.first_unstable_offset, aborted

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from barnabas.base.ids import Uuid
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.metadata.image import Image
-from barnabas.metadata.topics import Partition
+from barnabas.metadata.topics import RECOVERED, Partition
 from barnabas.runtime.simulated.world import InvariantError, World
 from barnabas.storage.log.log import Log
 from barnabas.testing.simulation.metadata_cluster.reference import ReferenceLog
@@ -203,7 +203,10 @@ class ReplicationChecker:
         if broker is None or broker.fenced:
             raise InvariantError(f"{history.name}: n{after.leader} is elected: {broker}")
         # The last known leader is elected if there is no other (KIP-966); here it has lost nothing.
-        if after.leader not in (*before.isr, *before.elr, *before.last_known_elr):
+        known = after.leader in (*before.isr, *before.elr, *before.last_known_elr)
+        # A replica may join the ISR, which ends a reassignment, which makes it the leader: in one change.
+        is_reassigned = before.adding_replicas or before.removing_replicas
+        if not known and not (is_reassigned and after.leader_recovery_state == RECOVERED):
             if not self.may_be_unclean(history.topic):
                 raise InvariantError(f"{history.name}: n{after.leader} is elected, of {before}")
             history.elected_uncleanly(after.leader_epoch)

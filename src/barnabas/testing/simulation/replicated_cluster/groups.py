@@ -124,6 +124,8 @@ class GroupClients(ClusterClient):
             else:
                 self.members.append(ClassicConsumer(self, "classic", name, topics, None))
         self._loner = Loner(self, f"alone-{self.id}", "loner", self._topics)
+        # What a coordinator has forgotten is not hidden by the next commit soon.
+        self._rare = Loner(self, f"rare-{self.id}", "rare", self._topics)
         self.node.after(WORK_EVERY_NS, self._work)
 
     def _work(self) -> None:
@@ -133,6 +135,10 @@ class GroupClients(ClusterClient):
                 client.work()
             if client.is_alive and self.random.integer(0, 3) == 0:
                 client.fetch(None if self.random.integer(0, 1) else self._topics, stable=True)
+        if self.random.integer(0, 25) == 0:
+            self._rare.work()
+        elif self.random.integer(0, 2):
+            self._rare.fetch(self._topics, stable=True)
         if self.is_active and self.random.integer(0, 40) == 0:
             member = self.members[self.random.integer(0, len(self.members) - 1)]
             if member.is_alive:

@@ -1,9 +1,9 @@
 """A broker's logs on a disk that loses power, fails and fills up.
 
 A seed draws what is appended, rolled, flushed, compacted, expired, truncated, deleted and checkpointed, when
-a topic gets another cleanup.policy, and when the process ends or power fails.  After every start each log is
-compared with its model: flushed batches are there, all batches that are there were appended, and indexes,
-producers, epochs and transactions agree with the batches.
+a topic gets another cleanup.policy, when the disk is full and when it has room again, and when the process
+ends or power fails.  After every start each log is compared with its model: flushed batches are there, all
+batches that are there were appended, and indexes, producers, epochs and transactions agree with the batches.
 """
 
 from __future__ import annotations
@@ -27,56 +27,28 @@ from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.disk_faults import Kind, PowerLost
 from barnabas.runtime.simulated.world import World
 from barnabas.storage.cleaner.cleaner import CleanerOptions, log_dir_of
+from barnabas.storage.directories.clean_shutdown import has_clean_shutdown
 from barnabas.storage.directories.log_dirs import LogDirs
-from barnabas.storage.failure import StorageFailure
+from barnabas.storage.failure import DirectoryFull, StorageFailure
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_files import LOG
-from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log.retention import expire
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_tasks import LogTaskOptions, LogTasks
 from barnabas.storage.log_truncation import truncate_log
 from barnabas.storage.producers.producer_append import AppendOrigin
+from barnabas.storage.refused import StorageRefused
+from barnabas.storage.space_watch import SpaceWatch
 from barnabas.testing.simulation.registry import scenario
-from barnabas.testing.torn.log_book import Book, check_log
+from barnabas.testing.simulation.scenarios.log_topics import OPTIONS
+from barnabas.testing.torn.log_book import Book, check_log, state_of
 
 DIRS = ("/data/one", "/data/two")
 STEPS = 150
 PRODUCERS = (1000, 1001, 1002)
 KEYS = (b"a", b"b", b"c", b"d")
 
-# Small segments and dense indexes: many files, many entries, in few records.
-_SMALL = LogOptions(
-    segment_bytes=900,
-    index_interval_bytes=100,
-    segment_index_bytes=1000,
-    segment_ms=60_000,
-    file_delete_delay_ms=500,
-    retention_ms=30_000,
-    transaction_partition_verification_enable=False,
-)
-OPTIONS = {
-    "plain": _SMALL,
-    "busy": LogOptions(
-        segment_bytes=2000,
-        index_interval_bytes=0,
-        segment_index_bytes=1000,
-        flush_messages=7,
-        retention_bytes=6000,
-        transaction_partition_verification_enable=False,
-    ),
-    "table": LogOptions(
-        segment_bytes=900,
-        index_interval_bytes=100,
-        segment_index_bytes=1000,
-        cleanup_delete=False,
-        cleanup_compact=True,
-        min_cleanable_dirty_ratio=0.01,
-        delete_retention_ms=5_000,
-        transaction_partition_verification_enable=False,
-    ),
-}
 PARTITIONS = [TopicPartition(topic, number) for topic in OPTIONS for number in (0, 1)]
 # cleanup.policy as (delete, compact).
 POLICIES = ((True, False), (False, True), (True, True))
@@ -94,6 +66,8 @@ class LogLife:
         self.books = {partition: self._new_book(partition) for partition in PARTITIONS}
         self.epoch = 0
         self.lives = 0
+        # Partitions whose last append found no space.
+        self.refused: set[TopicPartition] = set()
         self.manager: LogManager
         self.log_tasks: LogTasks
         self.start(lost_power=False)
@@ -104,8 +78,28 @@ class LogLife:
     # Lifecycle
 
     def start(self, *, lost_power: bool) -> None:
-        """Open the logs on the disk, and compare them with the models."""
+        """Open the logs on the disk, and compare them with the models.
+
+        On a full disk recovery may fail; then nothing counts as closed cleanly, and the next start recovers.
+        """
         self.disk.clear_faults()
+        if not self._open():
+            for log_dir in DIRS:
+                if log_dir in self.manager.dirs.offline and has_clean_shutdown(self.disk, log_dir):
+                    raise AssertionError(f"{log_dir}: marked as clean after a failed start")
+            self.world.agenda.note("no start on a full disk")
+            self._next_process()
+            self.disk.capacity_bytes = None
+            if not self._open():
+                raise AssertionError(f"offline with space: {self.manager.dirs.offline}")
+        self.log_tasks = LogTasks(self.manager, LogTaskOptions(log_segment_delete_delay_ms=500))
+        self.log_tasks.start()
+        for partition, book in self.books.items():
+            self._compare(partition, book, lost_power=lost_power)
+        self.world.agenda.note(f"started, life {self.lives}")
+
+    def _open(self) -> bool:
+        """Whether all directories are online."""
         dirs = LogDirs(self.disk, DIRS)
         dirs.open()
         self.manager = LogManager(
@@ -116,12 +110,9 @@ class LogLife:
             self.options.__getitem__,
             cleaner_options=CleanerOptions(backoff_ms=0, dedupe_buffer_size=1 << 16),
         )
-        self.manager.open()
-        self.log_tasks = LogTasks(self.manager, LogTaskOptions(log_segment_delete_delay_ms=500))
-        self.log_tasks.start()
-        for partition, book in self.books.items():
-            self._compare(partition, book, lost_power=lost_power)
-        self.world.agenda.note(f"started, life {self.lives}")
+        with contextlib.suppress(StorageRefused):
+            self.manager.open()
+        return not dirs.offline
 
     def _compare(self, partition: TopicPartition, book: Book, *, lost_power: bool) -> None:
         log = self.manager.logs.get(partition)
@@ -130,6 +121,7 @@ class LogLife:
             if book.safe_end > 0 or (not lost_power and book.batches):
                 raise AssertionError(f"{book.name}: flushed up to {book.safe_end}, but its folder is missing")
             self.books[partition] = book = self._new_book(partition)
+            self.disk.capacity_bytes = None
             log = self.manager.get_or_create(partition, topic_id=self._topic_id(), is_new=True)
         check_log(book, log, lost_power=lost_power)
         log.set_high_watermark(log.end_offset)
@@ -152,6 +144,15 @@ class LogLife:
             self.restart(lost_power=False)
 
     def restart(self, *, lost_power: bool) -> None:
+        for partition in self.refused:
+            log = self.manager.logs.get(partition)
+            if log is not None and not log.local.is_tail_unsynced:
+                self.books[partition].pending = None  # what was cut off must not come back
+        self.refused.clear()
+        self._next_process()
+        self.start(lost_power=lost_power)
+
+    def _next_process(self) -> None:
         """A new process on the same disk; nothing of the old one can access it any more."""
         self.lives += 1
         old, self.disk = self.disk, self.disk.fork(self.world.random_for(f"disk, life {self.lives}"))
@@ -160,15 +161,17 @@ class LogLife:
         with contextlib.suppress(PowerLost):
             if self.manager.cleaner is not None:
                 self.manager.cleaner.stop()
-        self.start(lost_power=lost_power)
 
     def stop_cleanly(self) -> None:
         if self.manager.dirs.offline:
             return
-        # Closing flushes and trims; interrupted, it may have done so partially.
+        # Closing flushes and trims; interrupted, or without space, it may have done so partially.
         self.manager.close()
         for partition, log in self.manager.logs.items():
-            self.books[partition].safe_end = log.end_offset
+            book = self.books[partition]
+            book.safe_end = max(book.safe_end, log.recovery_point)
+            if has_clean_shutdown(self.disk, log_dir_of(log)) and book.safe_end != log.end_offset:
+                raise AssertionError(f"{book.name}: closed cleanly but not flushed: {log!r}")
         # A directory may have failed while it was being closed.
         self.kill()
 
@@ -228,6 +231,7 @@ class LogLife:
         self, book: Book, log: Log, batch: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> None:
         start = log.end_offset
+        before = state_of(log)
         # Offset and epoch are patched in place before the write: this is what may be there after a crash.
         book.pending = bytes(_placed(batch, start, self.epoch))
         self.world.agenda.note(f"{book.name}: append at {start}, {len(batch)} bytes, epoch {self.epoch}")
@@ -237,6 +241,8 @@ class LogLife:
             self.world.agenda.note(f"{book.name}: {failure}")
             if failure.action == "appending" and self.disk.size(log.active.path(LOG)) != log.active.size:
                 raise AssertionError(f"{book.name}: a part of a rejected append is there") from failure
+            if isinstance(failure, DirectoryFull):
+                self._check_refused(book, log, before)
             self.manager.fail(log_dir_of(log), failure)
             return
         except KafkaError as error:
@@ -250,6 +256,11 @@ class LogLife:
         book.appended(bytes(batch))
         if self.random.integer(0, 1):
             log.set_high_watermark(log.end_offset)
+
+    def _check_refused(self, book: Book, log: Log, before: object) -> None:
+        if state_of(log) != before:
+            raise AssertionError(f"{book.name}: a refused append changed {before} to {state_of(log)}")
+        self.refused.add(TopicPartition(log.topic, log.partition))
 
     def end_transaction(self) -> None:
         """A marker for a producer that has an open transaction."""
@@ -321,8 +332,14 @@ class LogLife:
         if bases:
             offset = bases[self.random.integer(0, len(bases) - 1)]
             book.safe_end = min(book.safe_end, offset)
-            for _ in truncate_log(self.manager, TopicPartition(log.topic, log.partition), offset):
-                pass
+            for step in truncate_log(self.manager, TopicPartition(log.topic, log.partition), offset):
+                if step is not None:
+                    step.run()
+                    if isinstance(step.error, DirectoryFull):
+                        # It waits for room, and then goes on.
+                        self.manager.fail(log_dir_of(log), step.error)
+                        self.make_room()
+                        step.run()
             book.cut(offset)
             log.set_high_watermark(log.end_offset)
             self.epoch += 1
@@ -336,9 +353,12 @@ class LogLife:
         self.manager.delete(partition)
         if self.manager.dirs.offline:
             return
-        self.books[partition] = self._new_book(partition)
         # A directory that fails while it creates the folder would leave it behind, in two directories then.
-        self.disk.clear_faults()
+        self.make_room()
+        if self.manager.changes.is_deleted(partition):
+            self.manager.finish_deletes()  # there was no space for its checkpoints
+        self.books[partition] = self._new_book(partition)
+        self.refused.discard(partition)
         self.manager.get_or_create(partition, topic_id=self._topic_id(), is_new=True)
         self.manager.write_topic_ids()
 
@@ -402,10 +422,27 @@ class LogLife:
         """One of the next operations fails: by a device error, or for lack of space."""
         nth = self.random.integer(1, 12)
         if self.random.integer(0, 1):
-            self.disk.fail(nth, errno.ENOSPC, kinds=(Kind.WRITE,), kept_bytes=self.random.integer(0, 40))
+            writes = ((Kind.WRITE,), (Kind.WRITE, Kind.CREATE))[self.random.integer(0, 1)]
+            kept_bytes = self.random.integer(0, (40, 400)[self.random.integer(0, 1)])
+            times = self.random.integer(1, 10)
+            self.disk.fail(nth, errno.ENOSPC, kinds=writes, kept_bytes=kept_bytes, times=times)
         else:
             kinds = (Kind.WRITE, Kind.SYNC, Kind.RENAME, Kind.CREATE)
             self.disk.fail(nth, errno.EIO, kinds=(kinds[self.random.integer(0, 3)],))
+
+    def fill_disk(self) -> None:
+        """Little space is left."""
+        used = self.disk.used_bytes()
+        self.disk.capacity_bytes = used + self.random.integer(0, 1500)
+        self.world.agenda.note(f"{used} of {self.disk.capacity_bytes} bytes are used")
+
+    def make_room(self) -> None:
+        self.disk.capacity_bytes = None
+        self.disk.clear_faults()
+
+    def look_for_space(self) -> None:
+        """A full directory takes writes again if there is room."""
+        SpaceWatch(self.manager, _at_once, lambda delay_ms, look: None, Log.flush).look()
 
     def lose_power_soon(self) -> None:
         self.disk.crash_after(self.random.integer(1, 25))
@@ -415,6 +452,15 @@ def _placed(batch: bytes | bytearray, offset: int, epoch: int) -> bytearray:
     copy = bytearray(batch)
     patch_offsets(copy, 0, offset, epoch)
     return copy
+
+
+def _at_once(call: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    try:
+        call()
+    except Exception as error:
+        done(error)
+    else:
+        done(None)
 
 
 WEIGHTS: list[tuple[int, Callable[[LogLife], None]]] = [
@@ -433,6 +479,9 @@ WEIGHTS: list[tuple[int, Callable[[LogLife], None]]] = [
     (4, LogLife.alter_policy),
     (5, LogLife.pass_time),
     (2, LogLife.trouble),
+    (2, LogLife.fill_disk),
+    (2, LogLife.make_room),
+    (6, LogLife.look_for_space),
     (3, LogLife.lose_power_soon),
     (2, LogLife.power_loss),
     (2, LogLife.kill),

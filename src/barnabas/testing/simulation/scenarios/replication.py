@@ -18,6 +18,8 @@ What may be lost, and what may not:
   other broker is killed either: a kill is an unclean stop, too, and if all members of the ISR had one, the
   last known leader is elected, whatever it has lost.  min.insync.replicas is 2, as the ELR has members only
   below it.
+- A full disk refuses writes: a leader's clients try again, a follower waits, and both go on when there is
+  room.  Nothing is lost by it.
 - Where unclean.leader.election.enable is true (`replication-unclean`), an unclean election may lose anything
   of its partition, and nothing of another; up to then, and from then on, the same holds as elsewhere.
 - Records with acks=1 may be lost, with their leader, until they are below the high watermark.  They are never
@@ -46,10 +48,11 @@ MEAN_STRIKE_PAUSE_NS = 500 * NS_PER_MS
 MAX_DOWN_NS = 1_500 * NS_PER_MS
 # What a page cache does not survive.
 UNSYNCED_LOSS = frozenset({Strike.POWER_LOSS_IN_OPERATION, Strike.FAILED_SYNC})
+REPLICATED_STRIKES = ALL_STRIKES | {Strike.FULL_DIRECTORY}
 STRIKES = {
-    Durability.SYNCED: ALL_STRIKES,
-    Durability.CACHED: ALL_STRIKES - UNSYNCED_LOSS - {Strike.POWER_LOSS},
-    Durability.ELIGIBLE: ALL_STRIKES - UNSYNCED_LOSS - {Strike.FAILED_WRITE},
+    Durability.SYNCED: REPLICATED_STRIKES,
+    Durability.CACHED: REPLICATED_STRIKES - UNSYNCED_LOSS - {Strike.POWER_LOSS},
+    Durability.ELIGIBLE: REPLICATED_STRIKES - UNSYNCED_LOSS - {Strike.FAILED_WRITE},
 }
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from barnabas.broker.coordinators.shard_loader import ShardLoader
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.replicas.hosted_partition import Hosted
-from barnabas.broker.replicas.partition_lookup import PartitionTable
-from barnabas.controller.replication import alter_partition
 from barnabas.controller.replication.partition_change import PartitionChange
 from barnabas.coordinator.shard import Shard
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
@@ -19,7 +16,6 @@ from barnabas.replica.fetching.outcomes import Fetched, Outcome
 from barnabas.replica.follower_state import Follower
 from barnabas.replica.partition import Partition
 from barnabas.runtime.planted import patched
-from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.log.log import Log
 from barnabas.testing.simulation.registry import planted
 
@@ -51,7 +47,7 @@ def high_watermark_before_truncation() -> Iterator[None]:
         yield
 
 
-@_planted("a follower below the leader's epoch joins the ISR")
+@_planted("a follower below the leader's epoch joins the ISR", 1)
 def joins_below_epoch_start() -> Iterator[None]:
     """It has all that this leader knows to be committed, and not all that is (7128)."""
     healthy = Partition._maybe_propose_joining
@@ -67,7 +63,7 @@ def joins_below_epoch_start() -> Iterator[None]:
         yield
 
 
-@_planted("a follower that is out of range begins at the leader's end")
+@_planted("a follower that is out of range begins at the leader's end", 1)
 def out_of_range_at_end() -> Iterator[None]:
     """It skips the records between the leader's log start and its end (7414, 9491)."""
     healthy = Fetcher._take_offset
@@ -87,23 +83,6 @@ def out_of_range_at_end() -> Iterator[None]:
         yield
 
 
-@_planted("a fetch of a broker's earlier life counts")
-def earlier_life_counts() -> Iterator[None]:
-    """A replica joins the ISR by what it had before it lost it; broker epochs are not compared (15221)."""
-    healthy = alter_partition._is_eligible
-
-    def member_eligible(state: object, member: object) -> bool:
-        member.broker_epoch = alter_partition.ANY_EPOCH  # type: ignore[attr-defined]
-        return healthy(state, member)  # type: ignore[arg-type]
-
-    with (
-        patched(PartitionTable, "check_broker_epoch", lambda self, broker_id, epoch: None),
-        patched(PartitionTable, "is_eligible", lambda self, broker_id, epoch: self.is_alive(broker_id)),
-        patched(alter_partition, "_is_eligible", member_eligible),
-    ):
-        yield
-
-
 @_planted("the last known leader is elected though it is fenced")
 def fenced_last_known_leader() -> Iterator[None]:
     """A partition is led by a broker that does not run (19522)."""
@@ -113,13 +92,6 @@ def fenced_last_known_leader() -> Iterator[None]:
         return self.elr_enabled and not self.elr and not self.isr and len(last_known) == 1
 
     with patched(PartitionChange, "_can_elect_last_known_leader", can_elect):
-        yield
-
-
-@_planted("checkpoints remember a stray log", 500_038)
-def checkpoints_remember() -> Iterator[None]:
-    """A topic made again while its broker was down begins where the old one did (16157)."""
-    with patched(LogDir, "forget_others", lambda self, present: None):
         yield
 
 
@@ -135,23 +107,7 @@ def commit_acknowledged_at_once() -> Iterator[None]:
         yield
 
 
-@_planted("a coordinator loads up to its high watermark", scenario="replication-groups")
-def loads_to_high_watermark() -> Iterator[None]:
-    """A new leader does not know yet what is committed, and misses the last commits."""
-    healthy = ShardLoader.__init__
-
-    def init(self: ShardLoader, log: Log, *arguments: object) -> None:
-        healthy(self, log, *arguments)  # type: ignore[arg-type]
-        self.planted_end = log.high_watermark  # type: ignore[attr-defined]
-
-    with (
-        patched(ShardLoader, "__init__", init),
-        patched(ShardLoader, "is_done", property(lambda self: self.next_offset >= self.planted_end)),
-    ):
-        yield
-
-
-@_planted("a deposed coordinator goes on", scenario="replication-groups")
+@_planted("a deposed coordinator goes on", 3, scenario="replication-groups")
 def deposed_goes_on() -> Iterator[None]:
     """A broker that has lost the partition keeps its groups, and takes up from there when it leads again."""
     healthy = Shards._partition_changed
