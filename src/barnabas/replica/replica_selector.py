@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from barnabas.config.errors import ConfigError
+
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 KNOWN_SELECTORS = (LEADER_SELECTOR, RACK_AWARE_SELECTOR)
+
+
+def selects_by_rack(selector_class: str | None) -> bool:
+    """Whether `replica.selector.class` is the selector by racks; raises ConfigError for an unknown one."""
+    if selector_class is not None and selector_class not in KNOWN_SELECTORS:
+        known = ", ".join(KNOWN_SELECTORS)
+        raise ConfigError(f"replica.selector.class={selector_class} is not known; known are {known}")
+    return selector_class == RACK_AWARE_SELECTOR
 
 
 class ReplicaView(NamedTuple):

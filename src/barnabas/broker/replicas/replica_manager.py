@@ -26,14 +26,13 @@ from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
 from barnabas.broker.replicas.transitions import ReplicaTransitions, transitions_of, transitions_of_image
 from barnabas.broker.replication.fetchers import Fetchers, NoFetchers
-from barnabas.config.errors import ConfigError
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
 from barnabas.replica.purgatory import Purgatory
-from barnabas.replica.replica_selector import KNOWN_SELECTORS, RACK_AWARE_SELECTOR
+from barnabas.replica.replica_selector import selects_by_rack
 from barnabas.runtime.disk.disk import Buffer, Disk
 from barnabas.runtime.loop.callbacks import call_each
 from barnabas.runtime.loop.executor import WorkerPool
@@ -90,7 +89,7 @@ class ReplicaManager(PartitionTable):
         # Called when a partition becomes a leader or follower, is removed or goes offline.
         self.on_changed: list[Callable[[Hosted], None]] = []
         # Whether consumers are sent to replicas in their own rack (KIP-392).
-        self.selects_by_rack = _selector(settings["replica.selector.class"]) == RACK_AWARE_SELECTOR
+        self.selects_by_rack = selects_by_rack(settings["replica.selector.class"])
         window = Window(
             settings["replication.quota.window.num"],
             settings["replication.quota.window.size.seconds"] * 1000,
@@ -516,11 +515,3 @@ class ReplicaManager(PartitionTable):
             if partition is not None:
                 self.fetchers.has_room(partition)
         self.transitions.retry_now()
-
-
-def _selector(name: str | None) -> str | None:
-    if name is not None and name not in KNOWN_SELECTORS:
-        raise ConfigError(
-            f"replica.selector.class={name} is not known; known are {', '.join(KNOWN_SELECTORS)}"
-        )
-    return name
