@@ -444,3 +444,18 @@ def test_a_controller_that_lets_no_leader_resign_is_asked_once_an_epoch() -> Non
     assert partition.propose_leaving(10 * LAG), "other changes of the ISR go on"
     partition.lead(state(leader_epoch=partition.leader_epoch + 1, partition_epoch=50), log, 0)
     assert partition.propose_resigning()
+
+
+def test_a_leader_that_missed_an_epoch_does_not_count_what_followers_had_before_it() -> None:
+    """Another led in between: followers may have truncated, and are asked again."""
+    partition, log = leading(replicas=(1, 2))
+    log.end_offset = 5
+    fetch(partition, 2, 5)
+    assert log.high_watermark == 5
+    log.end_offset = 8
+    fetch(partition, 2, 8)
+    log.high_watermark = 5
+    partition.lead(state(replicas=(1, 2), leader_epoch=6, partition_epoch=12), log, 0)
+    assert log.high_watermark == 5
+    fetch(partition, 2, 6)
+    assert log.high_watermark == 6

@@ -163,7 +163,9 @@ class Partition(Generic[LogT]):
             self._take_isr(state.isr)
         self._take_replicas(state.replicas)
         if state.leader_epoch > self.leader_epoch:
-            self._begin_epoch(state, log, now_ns, new_leader=not was_leader)
+            # In an epoch between, another may have led, and followers may have truncated what they had.
+            is_next = state.leader_epoch == self.leader_epoch + 1
+            self._begin_epoch(state, log, now_ns, new_leader=not (was_leader and is_next))
         self.partition_epoch = state.partition_epoch
         self.leader = self.rules.broker_id
         self.is_leader = True
