@@ -14,6 +14,7 @@ from barnabas.cli.framework.exits import Exit
 from barnabas.cli.friendly import framework as asking
 from barnabas.cli.server import dev, running_servers, status
 from barnabas.cli.server.running_servers import ServerInfo
+from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from barnabas.protocol.messages.metadata import MetadataResponse
 from tests.cli.conftest import Call
 
@@ -108,7 +109,8 @@ def test_status_reports_that_topics_may_be_hidden(
     info = ServerInfo(1, 1, ["broker"], "cluster", 0, {"PLAINTEXT": "127.0.0.1:9092"})
     monkeypatch.setattr(status, "running_servers", lambda disk: [info])
     answer = MetadataResponse(brokers=[], topics=[], cluster_authorized_operations=operations)
-    monkeypatch.setattr(single_request, "send_request", lambda *asked: answer)
+    answers = {MetadataResponse: answer, DescribeLogDirsResponse: DescribeLogDirsResponse(throttle_time_ms=0, results=[])}
+    monkeypatch.setattr(single_request, "send_request", lambda *asked: answers[asked[-1]])
     assert ("an authorizer may hide others" in barnabas("status").out) is is_told
     (row,) = json.loads(barnabas("status", "-o", "json").out)
     assert row["topics_may_be_hidden"] is is_told

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.broker.worlds.live_broker import quick_folder
 from tests.cli.sessions.differences import Differences
 from tests.cli.sessions.recorded_cluster import RECORDED, ClusterActors, RecordedCluster
@@ -26,6 +28,7 @@ WALK = (
 )
 
 
+@pytest.mark.slow
 def test_the_walk_through_a_cluster() -> None:
     faults: list[str] = []
     differences = Differences()

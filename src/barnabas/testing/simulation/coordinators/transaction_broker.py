@@ -245,6 +245,7 @@ class SimulatedTransactions(Transactions):
             self._timers,
         )
         self._sweeps = SlicedWork(self._timers, clock.monotonic_ns, lambda: None)
+        self._being_swept = set()
         # Of the partitions on this broker, and of those on the other one.
         self.verifiers = {
             broker_id: TransactionVerifier(
