@@ -109,7 +109,10 @@ def test_status_reports_that_topics_may_be_hidden(
     info = ServerInfo(1, 1, ["broker"], "cluster", 0, {"PLAINTEXT": "127.0.0.1:9092"})
     monkeypatch.setattr(status, "running_servers", lambda disk: [info])
     answer = MetadataResponse(brokers=[], topics=[], cluster_authorized_operations=operations)
-    answers = {MetadataResponse: answer, DescribeLogDirsResponse: DescribeLogDirsResponse(throttle_time_ms=0, results=[])}
+    answers = {
+        MetadataResponse: answer,
+        DescribeLogDirsResponse: DescribeLogDirsResponse(throttle_time_ms=0, results=[]),
+    }
     monkeypatch.setattr(single_request, "send_request", lambda *asked: answers[asked[-1]])
     assert ("an authorizer may hide others" in barnabas("status").out) is is_told
     (row,) = json.loads(barnabas("status", "-o", "json").out)

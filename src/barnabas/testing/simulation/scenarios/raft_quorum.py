@@ -289,6 +289,19 @@ class Run:
             if not node.is_up:
                 node.start()
 
+    def pass_forgotten_epoch(self) -> None:
+        """Have the leader elected again if an observer knows of a later epoch.
+
+        A candidate told it of that epoch before it lost its disk.  The observer takes part in no election
+        and follows no leader of an earlier epoch: it waits for the next election, as in Apache Kafka.
+        """
+        leader = self.leader()
+        if leader is not None and any(self._disks.values()):
+            voters = leader.raft.voters.ids
+            later = [each for each in self.running() if each.raft.epoch > leader.raft.epoch]
+            if any(each.node.id not in voters for each in later):
+                self.resign()
+
     def is_settled(self) -> bool:
         """A leader with all voters at its end, and nothing left to write."""
         if self._unsent:
@@ -374,6 +387,7 @@ def raft_quorum(world: World) -> None:
     for _ in range(QUIET_NS // (100 * NS_PER_MS)):
         world.run(100 * NS_PER_MS)
         run.restart()
+        run.pass_forgotten_epoch()
         if run.is_settled():
             break
     else:
