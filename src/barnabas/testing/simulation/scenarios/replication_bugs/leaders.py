@@ -127,7 +127,7 @@ def old_latest_offset() -> Iterator[None]:
         yield
 
 
-@_planted("fetches of other epochs are served", 2)
+@_planted("fetches of other epochs are served", 250)
 def other_epochs_served() -> Iterator[None]:
     """A zombie's fetch moves a newer leader, and a newer follower's a zombie (7395)."""
     healthy = PartitionTable.log_of
