@@ -175,14 +175,16 @@ def test_members_continue_after_the_broker_was_killed() -> None:
         members.join()
         members.until_shared(3, 3)
         members.until_all_read()
-        read = len(members.values)
+        produced = members.produced
         before = members.described()
         broker.kill()
         broker.options = (*broker.options, "--port", str(broker.address[1]))
         broker.start()
         members.produce()
         members.until_all_read()
-        assert len(members.values) == read + RECORDS, "no member had to rejoin"
+        # Of earlier ones, those fetched before the last rebalance may have come once more.
+        later = [value for value in members.values if int(value) >= produced]
+        assert len(later) == RECORDS, "no member had to rejoin"
         assert {one.member_id for one in members.described().members} == {
             one.member_id for one in before.members
         }
