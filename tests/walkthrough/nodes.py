@@ -45,9 +45,11 @@ QUICK: Mapping[str, str] = {
 T = TypeVar("T")
 
 
-def eventually(check: Callable[[], T | None], what: str = "it did not happen in time") -> T:
+def eventually(
+    check: Callable[[], T | None], what: str = "it did not happen in time", patience_s: float = PATIENCE_S
+) -> T:
     """Returns the first result that is neither None nor False."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         result = check()
         if result is not None and result is not False:

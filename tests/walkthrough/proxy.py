@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -166,6 +166,12 @@ class ProxiedControllers(_Proxied):
             f"PLAINTEXT://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{proxy.port}"
         )
         return proxy
+
+    def part(self, *groups: Collection[int]) -> None:
+        """From now on, messages pass within these groups only; without groups, everywhere."""
+        for group in groups or [self.proxies]:
+            for node_id in group:
+                self.proxies[node_id].cut = frozenset(self.proxies.keys() - set(group))
 
 
 class ProxiedFollowers(_Proxied):

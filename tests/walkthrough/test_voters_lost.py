@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.client.errors import KafkaError
 from barnabas.client.sync import Admin
-from tests.walkthrough.nodes import Cluster, Node, cluster_of, combined, create, eventually
+from barnabas.protocol.apis import api
+from barnabas.protocol.frame import read_response, write_request
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.frames import FrameReader
+from tests.walkthrough.nodes import PATIENCE_S, Cluster, Node, cluster_of, combined, create, eventually
 from tests.walkthrough.proxy import ProxiedControllers, Proxy
 
 
@@ -129,6 +134,53 @@ def test_a_minority_of_one_cannot_change_anything(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_minority_that_is_cut_off_changes_nothing(tmp_path: Path) -> None:
+    """The active controller and another voter reach each other and nobody else; three go on without them."""
+    # M-C8 M-C4
+    short = {"request.timeout.ms": "3000"}
+    with ProxiedControllers(tmp_path, 5, dict.fromkeys(range(1, 6), short)) as proxied:
+        cluster = proxied.cluster
+        active = cluster.leader()
+        minority = [active, next(node_id for node_id in cluster.nodes if node_id != active)]
+        majority = [node_id for node_id in cluster.nodes if node_id not in minority]
+        proxied.part(minority, majority)
+        # The old leader writes it into its log, cannot commit it, and resigns; the other one finds no leader.
+        refused = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+        for node_id in minority:
+            assert _creates(cluster[node_id], f"minority-{node_id}") in refused
+        for node_id in majority:
+            name = f"majority-{node_id}"
+            eventually(
+                lambda node=cluster[node_id], name=name: (  # type: ignore[misc]
+                    _creates(node, name) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+                )
+            )
+        proxied.part()
+        _agree(cluster, list(cluster.nodes))
+        with cluster.admin(*minority) as admin:
+            wanted = {f"majority-{node_id}" for node_id in majority}
+            eventually(lambda: set(admin.list_topics()) == wanted)
+
+
+def _creates(node: Node, name: str) -> ErrorCode:
+    """What this very broker answers; a client would go to another one."""
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    request = write_request(CreateTopicsRequest(topics=[topic]), 7, 1, "walkthrough")
+    with socket.create_connection(("127.0.0.1", node.port), PATIENCE_S) as connection:
+        connection.sendall(request)
+        reader, frames = FrameReader(), []
+        while not frames:
+            data = connection.recv(1 << 16)
+            assert data, f"node {node.id} closed the connection"
+            frames = reader.feed(data)
+    _, response = read_response(frames[0], api(19), 7)
+    assert isinstance(response, CreateTopicsResponse)
+    return ErrorCode(response.topics[0].error_code)
+
+
+@pytest.mark.slow
 def test_a_leader_that_nobody_reaches_is_replaced(tmp_path: Path) -> None:
     """A one-way cut (KAFKA-15489): the leader's own requests arrive, but no request arrives at the leader."""
     # M-C8 M-C7
@@ -181,3 +233,42 @@ def _agree(cluster: Cluster, node_ids: list[int]) -> None:
 
 def _log(node: Node) -> bytes:
     return (node.data / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes().rstrip(b"\0")
+
+
+@pytest.mark.slow
+def test_a_voter_that_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
+    """FetchSnapshot: what it missed is no longer in the leader's log, which begins after a snapshot."""
+    # M-C3 M-C7 M-C11
+    options = {
+        "metadata.log.max.record.bytes.between.snapshots": "2000",
+        "metadata.max.retention.bytes": "4000",
+        "internal.metadata.log.segment.bytes": "2000",
+        "internal.metadata.delete.delay.millis": "100",
+    }
+    with cluster_of(tmp_path, combined(3), options) as cluster:
+        active = cluster.leader()
+        away = next(node_id for node_id in cluster.nodes if node_id != active)
+        cluster[away].kill()
+        others = [node_id for node_id in cluster.nodes if node_id != away]
+        with cluster.admin(*others) as admin:
+            for number in range(40):
+                assert create(admin, f"topic-{number}") is None
+        end_offset = _offsets(cluster[away], "*.log")[-1]
+        # Looked for every minute, as in Apache Kafka.
+        for node_id in others:
+            eventually(lambda node=cluster[node_id]: _offsets(node, "*.log")[0] > end_offset, patience_s=200)  # type: ignore[misc]
+        known = _offsets(cluster[away], "*.checkpoint")
+        cluster.start(away)
+        eventually(lambda: _offsets(cluster[away], "*.log")[0] > end_offset, "it fetched no snapshot")
+        assert _offsets(cluster[away], "*.checkpoint")[-1] > known[-1]
+        cluster[away].says(" serves ")
+        # It has the metadata, and counts: the quorum goes on without the active controller.
+        cluster[cluster.leader(of=others)].kill()
+        with cluster.admin(away) as admin:
+            assert create(admin, "after") is None
+            assert {"after", *(f"topic-{number}" for number in range(40))} <= set(admin.list_topics())
+
+
+def _offsets(node: Node, pattern: str) -> list[int]:
+    """The offsets that name the files of its metadata log."""
+    return sorted(int(path.name[:20]) for path in (node.data / "__cluster_metadata-0").glob(pattern))

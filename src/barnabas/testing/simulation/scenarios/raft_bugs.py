@@ -156,6 +156,19 @@ def minority_commits() -> Iterator[None]:
         yield
 
 
+@planted("raft: every voter must have a record", scenario=SCENARIO, within_seeds=WITHIN_SEEDS)
+def every_voter_commits() -> Iterator[None]:
+    """The leader takes the smallest end offset for the majority's: a voter that is away stops the quorum."""
+
+    def majority_end(self: Progress) -> int | None:
+        ends = [self._replicas[voter.key].end_offset for voter in self.voters]
+        known = [end for end in ends if end is not None]
+        return min(known) if len(known) == len(ends) else None
+
+    with patched(Progress, "_majority_end", majority_end):
+        yield
+
+
 @planted("raft: messages overtake the disk", scenario=SCENARIO, within_seeds=WITHIN_SEEDS)
 def messages_overtake() -> Iterator[None]:
     """What a node says leaves it before what it depends on is durable."""

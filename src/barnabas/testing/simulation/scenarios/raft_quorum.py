@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import replace
+from enum import Enum
 from functools import partial
+from itertools import count
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.units import NS_PER_MS
@@ -49,6 +51,17 @@ MAX_RESIGNATIONS = 6
 MAX_SHUTDOWNS = 2
 STRANGERS = 4
 SNAPSHOTS = 6
+# How often a client tries to write while nodes are away.
+ATTEMPT_NS = 50 * NS_PER_MS
+
+
+class Absence(Enum):
+    """How nodes are away."""
+
+    STOPPED = "their processes have ended"
+    CUT_OFF = "no message passes"
+    DEAF = "what they send arrives, and nothing reaches them"
+    MUTE = "they are reached, and nothing that they send arrives"
 
 
 class Run:
@@ -66,10 +79,10 @@ class Run:
         self._waiting: dict[bytes, tuple[int, int, int, int]] = {}
         self._unsent = [b"%d" % number for number in range(VALUES)]
         self._nodes = draw(3, 6)
-        count = min(self._nodes, 5 if world.random.fraction() < 0.4 else 3)
+        voters = min(self._nodes, 5 if world.random.fraction() < 0.4 else 3)
         self.kraft_version = 1 if world.random.fraction() < 0.7 else 0
         describe = voter if self.kraft_version else static_voter
-        self._voters = Voters(describe(node_id) for node_id in range(1, count + 1))
+        self._voters = Voters(describe(node_id) for node_id in range(1, voters + 1))
         self.reports_failures = world.random.fraction() < 0.5
         # Elections meet more often if all voters miss their leader at about the same time.
         self._options = replace(
@@ -83,6 +96,8 @@ class Run:
         # How often each node got another address, and which have an older release.
         self._moves = dict.fromkeys(self._disks, 0)
         self._old_releases: set[int] = set()
+        # Nodes that the others have to do without.
+        self._away: set[int] = set()
         for node_id in self._disks:
             world.add_node(node_id, self._boot)
 
@@ -247,8 +262,11 @@ class Run:
         server.request(f"change {node_id}", request)
 
     def _is_alive(self, voters: Voters) -> bool:
-        """Whether a majority still has the disks that the voters had."""
-        alive = sum(each.is_same(each.id, self._me(each.id).directory_id) for each in voters)
+        """Whether a majority still has the disks that the voters had, and is there."""
+        alive = sum(
+            each.id not in self._away and each.is_same(each.id, self._me(each.id).directory_id)
+            for each in voters
+        )
         return alive >= voters.majority and len(voters) > 1
 
     def lose_disk(self) -> None:
@@ -259,9 +277,7 @@ class Run:
         node_id = self.world.random.integer(1, self._nodes)
         disk = self._disks[node_id]
         self._disks[node_id] += 1
-        effective = [self.checker.voters(self._voters)]
-        effective += [server.raft.voters for server in self.servers.values() if len(server.raft.voters)]
-        if not all(self._is_alive(self._with_late_joins(voters)) for voters in effective):
+        if not self._has_majorities():
             self._disks[node_id] = disk
             return
         self.world.agenda.note(f"n{node_id} empty disk")
@@ -271,22 +287,65 @@ class Run:
         node.crash(power_loss=True)
         node.start()
 
+    def _has_majorities(self) -> bool:
+        """Whether a majority is alive, whichever voters are effective."""
+        effective = [self.checker.voters(self._voters)]
+        effective += [server.raft.voters for server in self.servers.values() if len(server.raft.voters)]
+        return all(self._is_alive(self._with_late_joins(voters)) for voters in effective)
+
     def _with_late_joins(self, voters: Voters) -> Voters:
-        """With the replicas whose request to join may still arrive, although their disks are lost."""
+        """With the replicas whose request to join may still arrive, although their disks are lost or they are
+        away."""
         for node_id, disk in self._disks.items():
-            if disk and node_id not in voters.ids:
-                voters = voters.with_voter(voter(node_id, disk - 1))
+            if node_id not in voters.ids and (disk or node_id in self._away):
+                voters = voters.with_voter(voter(node_id, max(disk - 1, 0)))
         return voters
+
+    def progress_without_some(self) -> None:
+        """Quorum progress: a majority that is connected commits, whatever becomes of the others."""
+        draw = self.world.random_for("absence").integer
+        for node_id in sorted(self._disks, key=lambda _: draw(0, 1_000_000)):
+            self._away.add(node_id)
+            if not self._has_majorities():
+                self._away.remove(node_id)
+        absence = list(Absence)[draw(0, len(Absence) - 1)]
+        self.world.agenda.note(f"{absence.name}: {sorted(self._away)}")
+        self._isolate(absence)
+        fresh: set[bytes] = set()
+        for number in count(VALUES):
+            if fresh.intersection(self.acknowledged):
+                break
+            if len(fresh) * ATTEMPT_NS > QUIET_NS:
+                who = f"{sorted(self._away)} are away: {absence.value}"
+                raise InvariantError(f"nothing is committed while {who}; {self.states()}")
+            fresh.add(b"%d" % number)
+            self._unsent.append(b"%d" % number)
+            self.write()
+            self.world.run(ATTEMPT_NS)
+            self.restart(but=self._away if absence is Absence.STOPPED else ())
+        self._away.clear()
+        self.world.links.heal()
+
+    def _isolate(self, absence: Absence) -> None:
+        others = self._disks.keys() - self._away
+        for node_id in sorted(self._away):
+            if absence is Absence.STOPPED:
+                self.world.nodes[node_id].crash(power_loss=False)
+            for other in sorted(others):
+                if absence in (Absence.CUT_OFF, Absence.DEAF):
+                    self.world.links.block(other, node_id)
+                if absence in (Absence.CUT_OFF, Absence.MUTE):
+                    self.world.links.block(node_id, other)
 
     # The end
 
-    def restart(self) -> None:
+    def restart(self, *, but: Collection[int] = ()) -> None:
         """A fault of the disk may be reported, and end the process, after the faults have ended."""
         self._old_releases.clear()
         for server in self.servers.values():
             server.highest_version = HIGHEST_KRAFT_VERSION
         for node in self.world.nodes.values():
-            if not node.is_up:
+            if not node.is_up and node.id not in but:
                 node.start()
 
     def pass_forgotten_epoch(self) -> None:
@@ -377,6 +436,7 @@ def raft_quorum(world: World) -> None:
     world.run(FAULTS_NS)
     nemesis.stop()
     world.run(200 * NS_PER_MS)
+    run.progress_without_some()
 
     def write_rest() -> None:
         run.write()
