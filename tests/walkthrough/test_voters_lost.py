@@ -170,7 +170,8 @@ def _creates(node: Node, name: str) -> ErrorCode:
     request = write_request(CreateTopicsRequest(topics=[topic]), 7, 1, "walkthrough")
     with socket.create_connection(("127.0.0.1", node.port), PATIENCE_S) as connection:
         connection.sendall(request)
-        reader, frames = FrameReader(), []
+        reader = FrameReader()
+        frames: list[bytes] = []
         while not frames:
             data = connection.recv(1 << 16)
             assert data, f"node {node.id} closed the connection"
