@@ -345,6 +345,18 @@ def test_a_snapshot_is_fetched_piece_by_piece_and_installed() -> None:
     assert node.sent() == {2: FetchRequest(voter(1).key, 1, 7, 1, 500 * MS, 7)}
 
 
+def test_a_snapshot_of_a_static_quorum_undoes_an_upgrade() -> None:
+    """Found by raft-quorum: the voters of an upgrade that was never committed stayed."""
+    node = _follower(kraft_version=0)
+    upgrade = (KRaftVersionRecord(version=0, kraft_version=1), voters(1, 2).to_record())
+    _fetched(node, FetchedBatch(0, 2, 1, b"", upgrade))
+    assert (node.raft.kraft_version, node.raft.voters.ids) == (1, (1, 2))
+    node.respond(2, FetchResponse(LEADER, snapshot=SNAPSHOT))
+    node.respond(2, _chunk(0, b"12345678"))
+    node.request(SnapshotInstalled(SNAPSHOT, NO_VOTERS, 0))
+    assert (node.raft.kraft_version, node.raft.voters.ids) == (0, (1, 2, 3))
+
+
 def test_a_damaged_snapshot_is_fetched_again_after_a_while() -> None:
     """It was fetched again at once, whole, for as long as the leader had no other one."""
     node = _fetching()

@@ -37,7 +37,7 @@ from barnabas.raft.rpc import (
     VoterChangeResponse,
 )
 from barnabas.raft.snapshot import SnapshotId
-from barnabas.raft.voter_history import VoterHistory
+from barnabas.raft.voter_history import NOT_IN_LOG, VoterHistory
 from barnabas.raft.voters import DYNAMIC_QUORUM, ReplicaKey, Voter
 
 # The leader has answered for this snapshot; after other errors the same request is sent again.
@@ -351,9 +351,10 @@ class Following:
         quorum.installing = None
         if event.voters is not None:
             quorum.log.reset(event.snapshot)
-            # A snapshot of a static quorum has no voters: they stay as configured.
+            # A snapshot of a static quorum has no voters: they are as configured, whatever an upgrade said that was
+            # never committed.
             is_dynamic = event.kraft_version >= DYNAMIC_QUORUM
-            voters = event.voters if is_dynamic else quorum.voters
+            voters = event.voters if is_dynamic else quorum.history.voters_at(NOT_IN_LOG)
             quorum.history = VoterHistory(voters, event.kraft_version, event.snapshot.offset - 1)
             quorum.advance_high_watermark(event.snapshot.offset)
         if isinstance(role, Follower):
