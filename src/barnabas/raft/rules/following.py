@@ -351,8 +351,8 @@ class Following:
         quorum.installing = None
         if event.voters is not None:
             quorum.log.reset(event.snapshot)
-            # A snapshot of a static quorum has no voters: they are as configured, whatever an upgrade said that was
-            # never committed.
+            # A snapshot of a static quorum has no voters: they are as configured, whatever an upgrade said
+            # that was never committed.
             is_dynamic = event.kraft_version >= DYNAMIC_QUORUM
             voters = event.voters if is_dynamic else quorum.history.voters_at(NOT_IN_LOG)
             quorum.history = VoterHistory(voters, event.kraft_version, event.snapshot.offset - 1)
