@@ -11,6 +11,7 @@ from barnabas.broker.network.controller_requests import (
     check_controller,
     check_count,
     send_in_chunks,
+    send_to_controller,
     split_topics,
 )
 from barnabas.broker.network.forwarding import forward
@@ -104,3 +105,59 @@ def test_a_standby_refuses_on_its_controller_listener(leader_id: int, text: str)
     broker.metadata.answers[BrokerHeartbeatRequest] = Promise.of(None)
     settled(forward(Operation.CLUSTER_ACTION, broker, heartbeat, call_of(63, 1, listener="CONTROLLER")))
     assert len(broker.metadata.asked) == 1
+
+
+@pytest.mark.parametrize(("listener", "is_noticed"), [("PLAINTEXT", False), ("CONTROLLER", True)])
+def test_only_nodes_notice_that_a_controller_was_deposed(listener: str, is_noticed: bool) -> None:
+    """KIP-590: a client's request goes to the next controller; a node that forwards it looks for that one."""
+    asked: list[Promise[Any]] = []
+
+    class Metadata:
+        is_active = True
+
+        def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
+            asked.append(Promise())
+            return asked[-1]
+
+    class Controlled:
+        metadata = Metadata()
+        node = node_of()
+
+    broker: Any = Controlled()
+    request: Any = object()
+    response = send_to_controller(broker, call_of(19, 7, listener=listener), request)
+    broker.metadata.is_active = False
+    asked[0].fail(KafkaError(ErrorCode.NOT_CONTROLLER, "it is no longer active"))
+    if is_noticed:
+        assert len(asked) == 1
+        with pytest.raises(KafkaError, match="no longer active"):
+            settled(response)
+    else:
+        asked[1].set("created")
+        assert settled(response) == "created"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.POLICY_VIOLATION])
+def test_a_refusal_is_not_retried_for_ever(code: ErrorCode) -> None:
+    count = 0
+
+    class Metadata:
+        is_active = False
+
+        def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
+            nonlocal count
+            count += 1
+            refused: Promise[Any] = Promise()
+            refused.fail(KafkaError(code, "this node is stopping"))
+            return refused
+
+    class Controlled:
+        metadata = Metadata()
+        node = node_of()
+
+    broker: Any = Controlled()
+    request: Any = object()
+    with pytest.raises(KafkaError) as refused:
+        settled(send_to_controller(broker, call_of(19, 7), request))
+    assert refused.value.code is code
+    assert count <= 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.network.controller_requests import check_controller
+from barnabas.broker.network.controller_requests import send_to_controller
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.broker.security.unknown_acls import refuse_unknown
@@ -27,8 +27,7 @@ def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) 
     check_cluster(broker.authorizer, context, Operation.ALTER)
     if broker.authorizer.acls() is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    check_controller(broker, context)
-    return broker.metadata.send_request(request, context.api_version, context.principal)
+    return send_to_controller(broker, context, request)
 
 
 def refuse(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.broker.network.controller_requests import check_controller, send_by_partition
+from barnabas.broker.network.controller_requests import send_by_partition, send_to_controller
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import Operation, check_cluster
@@ -28,10 +28,7 @@ def handle(
     try:
         check_cluster(broker.authorizer, context, Operation.ALTER)
         if request.topic_partitions is None:
-            check_controller(broker, context)
-            elected = yield from awaited(
-                broker.metadata.send_request(request, context.api_version, context.principal)
-            )
+            elected = yield from awaited(send_to_controller(broker, context, request))
             assert isinstance(elected, ElectLeadersResponse)
             return elected
         return (yield from _elect(broker, request, context))

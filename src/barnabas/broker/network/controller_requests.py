@@ -1,4 +1,4 @@
-"""Splits large requests to the controller into chunks, and merges the responses.
+"""Sends requests to the controller: large ones in chunks, whose responses are merged.
 
 Apache Kafka's controller decides on its own thread; ours shares the event loop, so each decision must be
 short.  The merged response has one result for each element.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -15,6 +16,7 @@ from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import CHUNK_ELEMENTS, Steps, awaited, chunks
 from barnabas.controller.decision import MAX_RECORDS_PER_BATCH, too_large
 from barnabas.protocol.schema import Message
+from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
@@ -45,6 +47,36 @@ def check_controller(broker: Broker, context: RequestContext) -> None:
     )
 
 
+def send_to_controller(broker: Broker, context: RequestContext, request: Message) -> Promise[Message]:
+    """Returns the promise of the active controller's response."""
+    check_controller(broker, context)
+    return _send(broker, context, request)
+
+
+def _send(
+    broker: Broker, context: RequestContext, request: Message, version: int | None = None
+) -> Promise[Message]:
+    """A controller that loses its leadership refuses what it has not committed.  A client of this broker does
+    not notice: its request goes to the next controller, as if this node had forwarded it before (KIP-590).
+    """
+    version = context.api_version if version is None else version
+    send = partial(broker.metadata.send_request, request, version, context.principal)
+    answer = send()
+    if is_for_controller(broker, context):
+        return answer
+    response: Promise[Message] = Promise()
+
+    def failed(error: BaseException) -> None:
+        is_deposed = isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER
+        if is_deposed and not broker.metadata.is_active:
+            send().then(response.set, response.fail)
+        else:
+            response.fail(error)
+
+    answer.then(response.set, failed)
+    return response
+
+
 def send_in_chunks(
     broker: Broker,
     context: RequestContext,
@@ -60,10 +92,9 @@ def send_in_chunks(
     `results` is the attribute of the response that has a result for each item.
     """
     check_controller(broker, context)
-    version = context.api_version if version is None else version
     promises = []
     for chunk in chunks(items) if items else [[]]:
-        promises.append(broker.metadata.send_request(make(list(chunk)), version, context.principal))
+        promises.append(_send(broker, context, make(list(chunk)), version))
         yield None
     merged: ResponseT | None = None
     for promise in promises:
@@ -92,8 +123,7 @@ def send_by_partition(
     check_controller(broker, context)
     promises = []
     for chunk, continues in split_topics(topics, partitions):
-        answer = broker.metadata.send_request(make(chunk), context.api_version, context.principal)
-        promises.append((answer, continues))
+        promises.append((_send(broker, context, make(chunk)), continues))
         yield None
     merged: ResponseT | None = None
     for promise, continues in promises:

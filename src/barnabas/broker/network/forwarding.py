@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.network.controller_requests import check_controller
+from barnabas.broker.network.controller_requests import send_to_controller
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.schema import Message
@@ -40,5 +40,4 @@ def forward(
 ) -> Promise[Message]:
     """Authorize the request and hand it to the controller."""
     check_cluster(broker.authorizer, context, operation)
-    check_controller(broker, context)
-    return broker.metadata.send_request(request, context.api_version, context.principal)
+    return send_to_controller(broker, context, request)
