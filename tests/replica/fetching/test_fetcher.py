@@ -378,9 +378,9 @@ def test_partitions_refused_in_one_response_are_one_line_of_the_log(
     error: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     leader, follower = two()
-    partitions = [Partition(TOPIC, index, TOPIC_ID, rules(2)) for index in (1, 2)]
-    for partition in partitions:
-        partition.follow(state_of(1, 0), open_log(folder=f"/data/{TOPIC}-{partition.index}"))
+    for index in (1, 2):
+        partition: Partition[Log] = Partition(TOPIC, index, TOPIC_ID, rules(2))
+        partition.follow(state_of(1, 0), open_log(folder=f"/data/{TOPIC}-{index}"))
         follower.fetcher.add(partition)
     leader.error = error
     with caplog.at_level(logging.INFO):

@@ -36,14 +36,7 @@ from barnabas.replica.fetching.fetch_state import (
     Phase,
     Truncation,
 )
-from barnabas.replica.fetching.outcomes import (
-    NOTHING,
-    SESSION_ERRORS,
-    TRANSIENT,
-    Fetched,
-    Outcome,
-    log_passing,
-)
+from barnabas.replica.fetching.outcomes import NOTHING, SESSION_ERRORS, TRANSIENT, Fetched, Outcome, log_waits
 from barnabas.replica.fetching.requests import FetchOptions, fetch_request, offsets_request
 from barnabas.replica.fetching.truncation import truncation_point
 from barnabas.storage.failure import DirectoryFull, StorageFailure
@@ -252,7 +245,7 @@ class Fetcher:
                     if data.error_code and not state.failures and self._is_awaited(state):
                         refused.setdefault(data.error_code, []).append(state)
         self.session.accepted(response.session_id)
-        log_passing(refused)
+        log_waits(refused)
         return fetched
 
     def process(self, fetched: Fetched, now_ns: int) -> Outcome:

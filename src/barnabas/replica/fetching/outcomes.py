@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 NOTHING = Outcome()
 
 
-def log_passing(refused: dict[int, list[FetchState]]) -> None:
+def log_waits(refused: dict[int, list[FetchState]]) -> None:
     """One line for all partitions that a response refuses until there is newer metadata, here or there.
 
     A leader that resigns or is replaced refuses all of them at once.
