@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from barnabas.base.errors import ErrorCode
-from barnabas.client import Admin
+from barnabas.client import Admin, Producer
 from barnabas.client import errors as client_errors
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Metadata
 from barnabas.client.model import TopicPartition
 from barnabas.client.pool import backoff_s
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.runtime.random import SeededRandom
-from tests.client.scripted import TOPIC, scripted
+from tests.client.scripted import NODE_ID, TOPIC, ScriptedBroker, scripted
 from tools.ports import free_ports
 
 Run = Callable[[Any], Any]
@@ -151,6 +153,50 @@ def test_a_coordinator_that_moved_is_looked_up_again(run: Run) -> None:
             assert broker.count(OffsetCommitRequest) == 2
 
     run(work())
+
+
+NO_ANSWER = None
+REFUSED = InitProducerIdResponse(
+    throttle_time_ms=0, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
+)
+
+
+@pytest.mark.parametrize("answer", [NO_ANSWER, REFUSED], ids=["silent", "not available"])
+def test_a_coordinator_that_is_cut_off_is_not_asked_who_it_is(
+    run: Run, answer: InitProducerIdResponse | None
+) -> None:
+    """It takes itself for the coordinator, until it hears from the others again."""
+
+    async def work() -> None:
+        async with scripted() as cut_off, scripted() as other:
+            nodes = {NODE_ID: cut_off, NODE_ID + 1: other}
+            for number, broker in nodes.items():
+                broker.handlers[MetadataRequest] = lambda *_: metadata_of(nodes)
+                broker.handlers[FindCoordinatorRequest] = partial(coordinated_by, number, broker.port)
+            cut_off.handlers[InitProducerIdRequest] = lambda *_: answer
+            options: dict[str, Any] = {**QUICK, "request_timeout_ms": 1_000, "transactional_id": "t"}
+            # The client is connected to no other.
+            async with Producer(bootstrap_servers=cut_off.bootstrap, **options) as producer:
+                await producer.init_transactions()
+            assert [broker.count(FindCoordinatorRequest) for broker in nodes.values()] == [1, 1]
+            assert [broker.count(InitProducerIdRequest) for broker in nodes.values()] == [1, 1]
+
+    run(work())
+
+
+def metadata_of(nodes: Mapping[int, ScriptedBroker]) -> MetadataResponse:
+    brokers = [
+        MetadataResponse.Broker(node_id=number, host="127.0.0.1", port=broker.port)
+        for number, broker in nodes.items()
+    ]
+    return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=NODE_ID, topics=[])
+
+
+def coordinated_by(number: int, port: int, *_: object) -> FindCoordinatorResponse:
+    found = FindCoordinatorResponse.Coordinator(
+        key="t", node_id=number, host="127.0.0.1", port=port, error_code=0, error_message=None
+    )
+    return FindCoordinatorResponse(coordinators=[found])
 
 
 def test_idle_connections_are_closed(run: Run) -> None:

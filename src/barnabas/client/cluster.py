@@ -38,9 +38,9 @@ R = TypeVar("R", bound=Message)
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 
-# Errors after which a coordinator is looked up again.
-COORDINATOR_MOVED = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
+# A coordinator that answers so, or does not answer, may be cut off from the rest of the cluster.
+COORDINATOR_LOST = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
 )
 
 # Metadata errors of a topic that may have partitions and leaders a moment later.
@@ -91,6 +91,8 @@ class Cluster:
         # Start of the first attempt since metadata was last received (KIP-1102).
         self._attempt_began_at: float | None = None
         self._coordinators: dict[tuple[CoordinatorType, str], Node] = {}
+        # The last one that was lost.
+        self._lost_coordinator: Node | None = None
 
     # ----------------------------------------------------------------------------------------------- metadata
 
@@ -348,7 +350,7 @@ class Cluster:
     async def _find_coordinators(self, keys: list[str], kind: CoordinatorType) -> dict[str, Node | Exception]:
         batched = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
         reasons = []
-        for node in await self.nodes():
+        for node in await self._nodes_for_lookup():
             try:
                 connection = await self.pool.connection(node)
                 if connection.version_for(FindCoordinatorRequest.schema.key or 0) >= 4:
@@ -361,6 +363,16 @@ class Cluster:
                 reasons.append(error.message)
         raise NoBrokersError(f"no broker responds: {'; '.join(reasons)}")
 
+    async def _nodes_for_lookup(self) -> list[Node]:
+        """One that is cut off takes itself for the coordinator still: the others are asked first."""
+        lost = self._lost_coordinator
+        if lost is None:
+            return await self.nodes()
+        if not self.metadata.brokers:
+            await self.update()
+        address = lost.host, lost.port
+        return sorted(await self.nodes(), key=lambda node: (node.host, node.port) == address)
+
     async def coordinator(self, key: str, kind: CoordinatorType) -> BrokerConnection:
         """Return the connection to the coordinator of a key."""
         node = (await self.coordinators([key], kind))[key]
@@ -368,12 +380,19 @@ class Cluster:
             raise node
         try:
             return await self.pool.connection(node, Purpose.COORDINATION)
-        except RetriableError:
-            self.forget_coordinator(key, kind)
+        except RetriableError as error:
+            self.coordinator_failed(key, kind, error)
             raise
 
+    def coordinator_failed(self, key: str, kind: CoordinatorType, error: KafkaError) -> None:
+        """If it is no longer the coordinator, or does not respond, the next use looks it up."""
+        if error.code in COORDINATOR_LOST:
+            self._lost_coordinator = self._coordinators.get((kind, key), self._lost_coordinator)
+        elif error.code != ErrorCode.NOT_COORDINATOR:
+            return
+        self.forget_coordinator(key, kind)
+
     def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
-        """Called when it is no longer the coordinator or does not respond; the next use looks it up."""
         self._coordinators.pop((kind, key), None)
 
     async def close(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -19,6 +21,8 @@ from tests.replica.fetching.world import (
     MS,
     OPTIONS,
     OTHER_ID,
+    TOPIC,
+    TOPIC_ID,
     Replica,
     answer,
     elect,
@@ -367,6 +371,24 @@ def test_errors_that_pass_are_retried_soon_and_then_less_often(error: ErrorCode)
     leader.append(1)
     follower.catch_up_with(leader)
     assert follower.state.failures == 0
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
+def test_partitions_refused_in_one_response_are_one_line_of_the_log(
+    error: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, follower = two()
+    for index in (1, 2):
+        partition: Partition[Log] = Partition(TOPIC, index, TOPIC_ID, rules(2))
+        partition.follow(state_of(1, 0), open_log(folder=f"/data/{TOPIC}-{index}"))
+        follower.fetcher.add(partition)
+    leader.error = error
+    with caplog.at_level(logging.INFO):
+        while follower.state.phase is Phase.FETCHING and follower.state.failures < 2:
+            follower.fetch_from(leader)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{error.name} from the leader for {TOPIC}-0 at offset 0 in epoch 0 and 2 more; waiting for metadata"
+    ]
 
 
 @pytest.mark.parametrize("error", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR])

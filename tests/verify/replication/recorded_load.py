@@ -149,6 +149,8 @@ def _workers(setting: Setting) -> list[Worker]:
     return [
         IdempotentWorker(IDEMPOTENT, confluent, setting, of["plain"]),
         *(TransactionalWorker(name, confluent, setting, of["transactional"]) for name in PRODUCERS),
+        # A client of librdkafka that knows only a coordinator that is cut off stays with it, also in a cluster of
+        # Apache Kafka alone: such a coordinator names itself.  Ours asks the others, so that one of the two copies.
         ExactlyOnceWorker(COPIERS[0], confluent, setting, of["output"], COPIES, "transactional"),
         ExactlyOnceWorker(COPIERS[1], own, setting, of["output"], COPIES, "transactional"),
         Reader("committed", confluent, setting, PARTITIONS, Isolation.COMMITTED),

@@ -32,6 +32,8 @@ SETTINGS = {
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
+    # A client that hangs outlives its cluster, and may meet the next one at the same address.
+    "auto.create.topics.enable": "false",
 }
 TIME_LIMIT_S = 5.0
 # So much later, a call with that limit hangs.
@@ -114,7 +116,7 @@ def test_send_offsets_hangs_once_the_group_coordinator_is_gone(
         bootstrap = bootstrap_of(cluster)
         create(cluster, len(BROKERS))
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "log_level": 0})
-        copies = Copies(bootstrap, "hanging", consumer)
+        copies = Copies(bootstrap, f"hanging-{kind}", consumer)
         copies.transact()
         coordinator = cluster.ask(
             cluster.members[1], "FindCoordinator", 4, key_type=0, coordinator_keys=[GROUP]
@@ -126,7 +128,7 @@ def test_send_offsets_hangs_once_the_group_coordinator_is_gone(
         hanging = threading.Thread(target=copies.try_to_transact, daemon=True)
         hanging.start()
         hanging.join(TIME_LIMIT_S + HANGS_S)
-        Copies(bootstrap, "returning", consumer).transact()
+        Copies(bootstrap, f"returning-{kind}", consumer).transact()
         assert hanging.is_alive(), "librdkafka is mended"
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.cluster import Cluster, CoordinatorType
 from barnabas.client.errors.base import ClientError, InvalidMetadataError, RetriableError, error_for
 from barnabas.client.model import Node, TopicPartition
 from barnabas.client.outcomes import Outcomes
@@ -248,8 +248,8 @@ class AdminCalls:
             ):
                 results.update(part)
             for key, value in results.items():
-                if _is_one_of(value, COORDINATOR_MOVED):
-                    self.cluster.forget_coordinator(key, kind)
+                if isinstance(value, KafkaError):
+                    self.cluster.coordinator_failed(key, kind, value)
             return results
 
         return await self._each(keys, attempt, COORDINATOR_RETRIES, timeout_ms, api_name)

@@ -11,7 +11,7 @@ from enum import Enum
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.cluster import Cluster, CoordinatorType
 from barnabas.client.errors.base import ClientError, RetriableError, check
 from barnabas.client.errors.groups import (
     InvalidProducerEpochError,
@@ -209,14 +209,9 @@ class Transactions:
 
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group.group_id, CoordinatorType.GROUP)
-            try:
-                check_committed(await connection.send(request, TxnOffsetCommitResponse, highest=highest))
-            except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self._cluster.forget_coordinator(group.group_id, CoordinatorType.GROUP)
-                raise
+            check_committed(await connection.send(request, TxnOffsetCommitResponse, highest=highest))
 
-        await self._request(deadline, "TxnOffsetCommit", attempt)
+        await self._request(deadline, "TxnOffsetCommit", attempt, (group.group_id, CoordinatorType.GROUP))
 
     async def commit(self, deadline: Deadline) -> None:
         """Send waiting records, then commit.  After an error: abort."""
@@ -265,16 +260,23 @@ class Transactions:
         return await self._cluster.coordinator(self._id, CoordinatorType.TRANSACTION)
 
     async def _request(
-        self, deadline: Deadline, operation: str, attempt: Callable[[], Awaitable[None]]
+        self,
+        deadline: Deadline,
+        operation: str,
+        attempt: Callable[[], Awaitable[None]],
+        asked: tuple[str, CoordinatorType] | None = None,
     ) -> None:
-        """Retry until success or the deadline; other errors fail the transaction, or the producer."""
+        """Retry until success or the deadline; other errors fail the transaction, or the producer.
+
+        `asked` is the coordinator, if not the transaction's.
+        """
+        key, kind = asked or (self._id, CoordinatorType.TRANSACTION)
 
         async def watched() -> None:
             try:
                 await attempt()
             except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self._cluster.forget_coordinator(self._id, CoordinatorType.TRANSACTION)
+                self._cluster.coordinator_failed(key, kind, error)
                 raise
 
         try:
@@ -308,8 +310,7 @@ class Transactions:
                 )
                 check_added(response)
             except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self._cluster.forget_coordinator(self._id, CoordinatorType.TRANSACTION)
+                self._cluster.coordinator_failed(self._id, CoordinatorType.TRANSACTION, error)
                 await asyncio.sleep(self._cluster.retries.pause_s(failures))
                 failures += 1
                 continue

@@ -36,7 +36,7 @@ from barnabas.replica.fetching.fetch_state import (
     Phase,
     Truncation,
 )
-from barnabas.replica.fetching.outcomes import NOTHING, SESSION_ERRORS, TRANSIENT, Fetched, Outcome
+from barnabas.replica.fetching.outcomes import NOTHING, SESSION_ERRORS, TRANSIENT, Fetched, Outcome, log_waits
 from barnabas.replica.fetching.requests import FetchOptions, fetch_request, offsets_request
 from barnabas.replica.fetching.truncation import truncation_point
 from barnabas.storage.failure import DirectoryFull, StorageFailure
@@ -232,6 +232,7 @@ class Fetcher:
             return []
         self._failures = 0
         fetched = []
+        refused: dict[int, list[FetchState]] = {}
         sent = self.session.sent
         for topic in response.responses:
             for data in topic.partitions:
@@ -241,7 +242,10 @@ class Fetcher:
                 # A state of another epoch than the session's is newer than the response.
                 if state is not None and position is not None and position.leader_epoch == state.leader_epoch:
                     fetched.append(Fetched(state, data))
+                    if data.error_code and not state.failures and self._is_awaited(state):
+                        refused.setdefault(data.error_code, []).append(state)
         self.session.accepted(response.session_id)
+        log_waits(refused)
         return fetched
 
     def process(self, fetched: Fetched, now_ns: int) -> Outcome:
@@ -333,12 +337,8 @@ class Fetcher:
             self._wait_for(state, Phase.LATEST)
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
             # This broker's metadata is older than the leader's; fetching continues when it has caught up.
-            logger.info("%r: the leader has a later epoch", state)
             self._wait_for(state, Phase.FENCED)
         elif error in TRANSIENT:
-            # Logged once: the next metadata, here or there, resolves it.
-            level = logging.DEBUG if state.failures else logging.INFO
-            logger.log(level, "%r: %s from the leader; retrying", state, error.name)
             self._delay_shortly(state, now_ns)
         else:
             logger.error("%r: %s from the leader; retrying", state, error.name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.replica.fetching.fetch_state import FetchState, Truncation
 
+logger = logging.getLogger(__name__)
 # The leader, or this broker, has not learnt yet what the other already knows.
 TRANSIENT = frozenset(
     (
@@ -48,3 +50,15 @@ class Outcome(NamedTuple):
 
 
 NOTHING = Outcome()
+
+
+def log_waits(refused: dict[int, list[FetchState]]) -> None:
+    """One line for all partitions that a response refuses until there is newer metadata, here or there.
+
+    A leader that resigns or is replaced refuses all of them at once.
+    """
+    for code, states in refused.items():
+        if code in TRANSIENT or code == ErrorCode.FENCED_LEADER_EPOCH:
+            others = f" and {len(states) - 1} more" if len(states) > 1 else ""
+            name = ErrorCode(code).name
+            logger.info("%s from the leader for %r%s; waiting for metadata", name, states[0], others)

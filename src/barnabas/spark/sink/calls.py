@@ -13,7 +13,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.cluster import COORDINATOR_MOVED, CoordinatorType
+from barnabas.client.cluster import CoordinatorType
 from barnabas.client.errors.base import AuthorizationError, RetriableError, check
 from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.producer.transactions import LAST_EXPLICIT_END_TXN
@@ -152,8 +152,7 @@ class SinkCalls(Admin):
             try:
                 await attempt()
             except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self.cluster.forget_coordinator(transactional_id, _TRANSACTION)
+                self.cluster.coordinator_failed(transactional_id, _TRANSACTION, error)
                 raise
 
         await self.cluster.retries.until(self.deadline(), what, watched)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.client.broker_connection import BrokerConnection
-from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.cluster import Cluster, CoordinatorType
 from barnabas.client.consumer.assignors.registry import assignors
 from barnabas.client.consumer.assignors.simple import Assignor
 from barnabas.client.consumer.membership.classic_requests import ClassicRequests, Generation, assignments_of
@@ -169,8 +169,7 @@ class ClassicMembership:
             try:
                 return await self._join_once()
             except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self._cluster.forget_coordinator(self._group_id, _GROUP)
+                self._cluster.coordinator_failed(self._group_id, _GROUP, error)
             except ClientError as error:
                 if error.code == ErrorCode.MEMBER_ID_REQUIRED:
                     continue
@@ -275,9 +274,9 @@ class ClassicMembership:
             self._reset_membership("the group has removed this member")
             if error.code == ErrorCode.FENCED_INSTANCE_ID:
                 self._error = error
-        elif error.code in COORDINATOR_MOVED:
-            self._cluster.forget_coordinator(self._group_id, _GROUP)
-        elif not isinstance(error, RetriableError):
+        elif isinstance(error, RetriableError):
+            self._cluster.coordinator_failed(self._group_id, _GROUP, error)
+        else:
             self._error = error
             self._wake()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
-from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.cluster import Cluster, CoordinatorType
 from barnabas.client.consumer.membership.classic import matching_topics
 from barnabas.client.consumer.membership.membership import AssignmentHandler
 from barnabas.client.consumer.offsets.commits import Committer
@@ -157,8 +157,7 @@ class ConsumerProtocolMembership:
                 failures = 0
                 pause_s = self._interval_s
             except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self._cluster.forget_coordinator(self._group_id, _GROUP)
+                self._cluster.coordinator_failed(self._group_id, _GROUP, error)
                 pause_s = self._cluster.retries.pause_s(failures)
                 failures += 1
                 self._sent_owned = None

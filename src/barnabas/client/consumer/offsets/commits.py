@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.client.cluster import COORDINATOR_MOVED, Cluster, CoordinatorType
+from barnabas.client.cluster import Cluster, CoordinatorType
 from barnabas.client.errors.base import RetriableError, error_for
 from barnabas.client.errors.groups import RebalanceInProgressError, StaleMemberEpochError
 from barnabas.client.errors.local import CommitFailedError
@@ -113,8 +113,7 @@ class Commits:
             try:
                 return await attempt()
             except RetriableError as error:
-                if error.code in COORDINATOR_MOVED:
-                    self._cluster.forget_coordinator(self._group_id, _GROUP)
+                self._cluster.coordinator_failed(self._group_id, _GROUP, error)
                 raise
             except StaleMemberEpochError as error:
                 # The next heartbeat returns the current epoch.
