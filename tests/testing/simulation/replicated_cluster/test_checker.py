@@ -71,6 +71,8 @@ def check(before: Partition, after: Partition, *, may_be_unclean: bool = False) 
 
 def test_a_replica_may_complete_a_reassignment_and_lead() -> None:
     assert not check(MOVING, MOVED).histories[TOPIC_ID, 0].is_unclean
+    # Replica 1 was to be added by a reassignment that was replaced by this one.
+    assert not check(replace(MOVING, adding_replicas=(1,)), MOVED).histories[TOPIC_ID, 0].is_unclean
 
 
 @pytest.mark.parametrize(
