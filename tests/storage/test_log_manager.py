@@ -13,6 +13,8 @@ import pytest
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
+from barnabas.batch.build import build
+from barnabas.batch.records import Record
 from barnabas.runtime.disk.disk import SYNCED_ONE_BY_ONE_MAX, Disk
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
@@ -483,6 +485,43 @@ def test_log_starts_within_the_first_segment_only_are_checkpointed() -> None:
     manager.checkpoint_high_watermarks("/data")
     assert disk.read_bytes("/data/log-start-offset-checkpoint") == b"0\n1\na 1 1\n"
     assert disk.read_bytes("/data/replication-offset-checkpoint") == b"0\n2\na 0 2\na 1 2\n"
+
+
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_leader_epochs_of_deleted_records_stay_on_file_until_the_log_start_is_in_its_checkpoint(
+    is_checkpointed: bool,
+) -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    manager = manager_of(disk)
+    log = manager.get_or_create(A0, is_new=True)
+    put(log, (b"k", b"1"), (b"k", b"2"))
+    log.assign_epoch(7, 2)
+    log.append_as_leader(build([Record(0, T0, b"k", b"3"), Record(1, T0, b"k", b"4")]), 7)
+    log.set_high_watermark(4)
+    log.advance_log_start(3)
+    if is_checkpointed:
+        manager.checkpoint_log_starts("/data")
+    log.flush()
+    manager.checkpoint_recovery_points("/data")
+    kept = b"0\n1\n7 3\n" if is_checkpointed else b"0\n2\n0 0\n7 2\n"
+    assert disk.open(f"{log.folder}/leader-epoch-checkpoint").read_at(0, 100) == kept
+    disk.power_loss()
+    disk.restart()
+    again = manager_of(disk).logs[A0]
+    assert again.log_start_offset == (3 if is_checkpointed else 0)
+    assert again.end_offset_for_epoch(0) == (0, 3 if is_checkpointed else 2)
+
+
+def test_a_clean_stop_leaves_no_leader_epochs_of_deleted_records() -> None:
+    disk = MemoryDisk()
+    manager = manager_of(disk)
+    log = manager.get_or_create(A0, is_new=True)
+    put(log, (b"k", b"1"), (b"k", b"2"))
+    log.assign_epoch(7, 2)
+    log.set_high_watermark(2)
+    log.advance_log_start(2)
+    manager.close()
+    assert disk.read_bytes(f"{log.folder}/leader-epoch-checkpoint") == b"0\n1\n7 2\n"
 
 
 def test_the_mark_needs_logs_that_were_opened() -> None:

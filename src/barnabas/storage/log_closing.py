@@ -24,9 +24,10 @@ def close_dir(disk: Disk, directory: LogDir, logs: Mapping[TopicPartition, Log],
                 log.abandon()
             directory.mark_clean(broker_epoch)
             return
+        # First, because the leader epochs of deleted records stay on file until then.
+        directory.write_log_starts(logs)
         _close_logs(disk, directory, list(logs.values()))
         directory.write_recovery_points(logs)
-        directory.write_log_starts(logs)
         directory.write_high_watermarks(logs)
         directory.mark_clean(broker_epoch)
     except DirectoryFull as full:

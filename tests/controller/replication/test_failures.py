@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.base.errors import ErrorCode
+from barnabas.base.ids import Uuid
 from barnabas.metadata.topics import NO_LEADER, RECOVERED, RECOVERING
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -46,6 +47,17 @@ def test_a_leader_that_loses_its_partition_by_its_own_proposal() -> None:
     assert three.partition.removing_replicas == (1,)
     assert three.propose([1, 2, 3]).error_code == ErrorCode.NEW_LEADER_ELECTED
     assert (three.partition.replicas, three.partition.leader, three.partition.isr) == ((2, 3), 2, (2, 3))
+
+
+def test_a_reassignment_completes_though_none_of_its_targets_can_lead() -> None:
+    """The directory of the only target is offline.  Found in a random history of Apache Kafka 4.1.0."""
+    three = Three()
+    three.fence(3)
+    assert three.move([3]).responses[0].partitions[0].error_code == 0
+    three.unfence(3)
+    three.assign(3, Uuid.from_words(7, 7))
+    assert three.propose([1, 3]).error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert (three.partition.replicas, three.partition.leader, three.partition.isr) == ((3,), NO_LEADER, (3,))
 
 
 def test_a_zombie_controller_does_not_decide_over_a_newer_partition() -> None:

@@ -9,6 +9,10 @@ from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from barnabas.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -105,6 +109,17 @@ class Three(Lab):
             ],
         )
         return self.send(request, AlterPartitionResponse).topics[0].partitions[0]
+
+    def assign(self, broker_id: int, directory: Uuid) -> None:
+        """A broker reports in which log directory the partition is (KIP-858)."""
+        parts = AssignReplicasToDirsRequest
+        topic = parts.TopicData(topic_id=self.topic_id, partitions=[parts.PartitionData(partition_index=0)])
+        request = parts(
+            broker_id=broker_id,
+            broker_epoch=self.epochs[broker_id],
+            directories=[parts.DirectoryData(id=directory, topics=[topic])],
+        )
+        assert not self.send(request, AssignReplicasToDirsResponse).error_code
 
     def elect(self, kind: int) -> ElectLeadersResponse.PartitionResult:
         request = ElectLeadersRequest(

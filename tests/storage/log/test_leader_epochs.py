@@ -96,6 +96,7 @@ def test_truncation_is_written_with_the_next_leader_or_at_the_close() -> None:
     epochs.truncate_from_start(15)
     assert epochs.entries == [(2, 15)]
     assert epochs_of(disk).entries == [(2, 10), (4, 20), (7, 30)]
+    epochs.start_is_durable(15)
     epochs.write_out()
     assert epochs_of(disk).entries == [(2, 15)]
     epochs.truncate_from_end(15)
@@ -164,7 +165,45 @@ def test_a_later_epoch_before_the_log_start_is_written_at_once() -> None:
     epochs = epochs_of(disk)
     epochs.truncate_from_start(50)
     epochs.assign(5, 50)
-    assert epochs_of(disk).entries == [(5, 50)]
+    assert epochs_of(disk).entries == [(4, 0), (5, 50)]
+
+
+def test_epochs_of_deleted_records_stay_on_file_until_the_records_cannot_come_back() -> None:
+    """Otherwise epoch 2 would seem to end at 35 after a crash, and not at 20."""
+    disk = MemoryDisk()
+    epochs = epochs_of(disk, (2, 10), (4, 20), (7, 30))
+    epochs.write_out()
+    epochs.truncate_from_start(25)
+    epochs.truncate_from_start(35)
+    epochs.assign(8, 40)
+    epochs.write_out()
+    assert epochs.entries == [(7, 35), (8, 40)]
+    again = epochs_of(disk)
+    assert again.entries == [(2, 10), (4, 20), (7, 30), (8, 40)]
+    assert again.end_offset_for(2, 50) == EpochEnd(2, 20)
+    epochs.start_is_durable(25)
+    epochs.write_out()
+    assert epochs_of(disk).entries == [(4, 25), (7, 30), (8, 40)]
+    epochs.start_is_durable(35)
+    epochs.write_out()
+    assert epochs_of(disk).entries == epochs.entries == [(7, 35), (8, 40)]
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "kept"), [(50, [(2, 10), (4, 20)]), (20, [(2, 10)]), (35, [(2, 10), (4, 20)])]
+)
+def test_a_truncation_also_removes_epochs_of_deleted_records(
+    end_offset: int, kept: list[tuple[int, int]]
+) -> None:
+    disk = MemoryDisk()
+    epochs = epochs_of(disk, (2, 10), (4, 20))
+    epochs.truncate_from_start(35)
+    epochs.truncate_from_end(end_offset)
+    epochs.write_out()
+    assert epochs_of(disk).entries == kept
+    epochs.assign(9, end_offset)
+    epochs.write_out()
+    assert epochs_of(disk).entries == [*kept, (9, end_offset)]
 
 
 def test_an_earlier_log_start_in_the_file_is_no_reason_to_write_it() -> None:

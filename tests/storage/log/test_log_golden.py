@@ -232,6 +232,7 @@ def test_the_same_batches_make_the_same_files(recorded: Recorded, tmp_path: Path
         log.append_as_follower(one, 10)
     log.set_high_watermark(log.end_offset)
     log.advance_log_start(recorded.log_start_offset)
+    log.epochs.start_is_durable(recorded.log_start_offset)  # as if log-start-offset-checkpoint had it
     log.flush()
     log.close()
     expected = {name: data for name, data in recorded.files().items() if _is_ours(name)}

@@ -64,8 +64,9 @@ def _alter(
         change.election = Election.UNCLEAN
     change.isr = [member.broker_id for member in proposal.new_isr_with_epochs]
     change.recovery_state = proposal.leader_recovery_state
+    resigns = partition.leader not in change.isr
     record = change.build()
-    if record is not None and record.leader == NO_LEADER:
+    if resigns and record is not None and record.leader == NO_LEADER:
         return _refused(proposal, ErrorCode.INVALID_REQUEST)
     if record is not None:
         records.append(record)

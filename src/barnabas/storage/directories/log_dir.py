@@ -34,6 +34,7 @@ class LogDir:
     __slots__ = (
         "_disk",
         "_noted_gaps",
+        "_noted_log_starts",
         "directory_id",
         "gaps",
         "high_watermarks",
@@ -54,6 +55,8 @@ class LogDir:
         self.gaps = OffsetCheckpoint(disk, path, GAP_CHECKPOINT)
         # What that one says, None if that is not known.
         self._noted_gaps: dict[TopicPartition, int] | None = None
+        # What log-start-offset-checkpoint says, as far as this process wrote it.
+        self._noted_log_starts: dict[TopicPartition, int] = {}
         self.was_clean = False
         self.is_loaded = False
 
@@ -116,6 +119,7 @@ class LogDir:
 
     def write_log_starts(self, logs: Mapping[TopicPartition, Log]) -> None:
         self.plan_log_starts(logs)()
+        self._release_epochs(logs)
 
     def write_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> None:
         self.plan_high_watermarks(logs)()
@@ -130,13 +134,26 @@ class LogDir:
 
     def plan_log_starts(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         """Only for logs that start within a segment: the first file name gives the others."""
-        return self.log_starts.plan(
-            {
-                partition: log.log_start_offset
-                for partition, log in logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-        )
+        self._release_epochs(logs)
+        log_starts = {
+            partition: log.log_start_offset
+            for partition, log in logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        write = self.log_starts.plan(log_starts)
+
+        def note() -> None:
+            write()
+            self._noted_log_starts = log_starts
+
+        return note
+
+    def _release_epochs(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """The leader epochs before a checkpointed log start may leave their file."""
+        for partition, log_start_offset in self._noted_log_starts.items():
+            log = logs.get(partition)
+            if log is not None:
+                log.epochs.start_is_durable(log_start_offset)
 
     def plan_high_watermarks(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
         return self.high_watermarks.plan({partition: log.high_watermark for partition, log in logs.items()})

@@ -125,6 +125,7 @@ class FlushPlan:
         "covers",
         "cuts",
         "epochs",
+        "first_offset",
         "names_made",
         "up_to",
     )
@@ -140,6 +141,7 @@ class FlushPlan:
         folders: Sequence[str],
         covers: frozenset[object],
         names_made: int,
+        first_offset: int,
         epochs: EpochsWrite | None,
     ) -> None:
         self.up_to = up_to
@@ -149,6 +151,8 @@ class FlushPlan:
         self.covers = covers
         # The number of file creations whose directory entries this plan syncs.
         self.names_made = names_made
+        # The first segment's offset: after this plan no earlier segment comes back.
+        self.first_offset = first_offset
         # The leader epochs, if the file is out of date.
         self.epochs = epochs
         self._disk = disk

@@ -5,12 +5,16 @@ removing entries.  How a follower uses the end offset of an epoch belongs in rep
 
 Epochs and start offsets both ascend strictly.  An entry replaces those with the same or a later epoch, and
 those with the same or a later start offset: their records were truncated or never written.
+
+The file keeps the epochs of deleted records until a crash can no longer bring these records back.
+Apache Kafka does not: if it crashes before the log start is checkpointed, the first epoch seems to end later
+than it did, and a follower keeps records that the leader of the next epoch never had.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.runtime.disk.disk import Disk
@@ -55,6 +59,14 @@ def _from_line(line: str) -> EpochEntry | None:
     return EpochEntry(epoch, start_offset)
 
 
+def _cut(entries: Sequence[EpochEntry], start_offset: int) -> list[EpochEntry]:
+    """These entries for a log that starts at this offset."""
+    later = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
+    if later == 0:
+        return list(entries)
+    return [EpochEntry(entries[later - 1].epoch, start_offset), *entries[later:]]
+
+
 class EpochsWrite(NamedTuple):
     """The next content of the file, and the call that writes it, which may run on any thread."""
 
@@ -67,6 +79,7 @@ class LeaderEpochs:
     """Used only on the log's thread; the call that `plan_write` returns may run on another."""
 
     __slots__ = (
+        "_deleted",
         "_disk",
         "_file",
         "_latest",
@@ -80,6 +93,8 @@ class LeaderEpochs:
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.entries: list[EpochEntry] = []
+        # The epochs before them: their records are deleted, but a crash may bring them back.
+        self._deleted: list[EpochEntry] = []
         self._latest_epoch = UNDEFINED_EPOCH
         self._latest = LatestWrite()
         self._unwritten = False
@@ -103,7 +118,7 @@ class LeaderEpochs:
             if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
                 raise DamagedFile(self._file.path, f"{_to_line(entry)!r} does not follow {_to_line(last)!r}")
             self._assign(entry)
-        self._written = tuple(self.entries)
+        self._written = self._content()
 
     def moved_to(self, folder: str) -> None:
         """The log's folder was renamed."""
@@ -129,7 +144,7 @@ class LeaderEpochs:
         if not self._assign(EpochEntry(epoch, start_offset)):
             return
         # Every truncation drops the epoch of an empty log, and it is then assigned again.
-        self._unwritten = self._written != tuple(self.entries)
+        self._unwritten = self._written != self._content()
         if self._unwritten and not self._is_restorable(epoch):
             try:
                 self._write()
@@ -147,12 +162,13 @@ class LeaderEpochs:
         """
         if not self._written or epoch > self._written[-1].epoch:
             return True
-        first, starts = self.entries[0], {entry.start_offset for entry in self.entries}
+        content = self._content()
+        first, starts = content[0], {entry.start_offset for entry in content}
         return all(
             # Or it is before the log start, which is known when the file is read again.
             entry.start_offset in starts
             or (entry.start_offset < first.start_offset and entry.epoch <= first.epoch)
-            for entry in set(self._written).difference(self.entries)
+            for entry in set(self._written).difference(content)
         )
 
     def restore(self, epoch: int, base_offset: int) -> None:
@@ -181,9 +197,16 @@ class LeaderEpochs:
             entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset
         ):
             entries.pop()
+        if not entries:
+            self._drop_deleted(entry)
         entries.append(entry)
         self._latest_epoch = entry.epoch
         return True
+
+    def _drop_deleted(self, first: EpochEntry) -> None:
+        deleted = self._deleted
+        while deleted and (deleted[-1].epoch > first.epoch or deleted[-1].start_offset >= first.start_offset):
+            deleted.pop()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest known epoch not above the requested one, and its end offset."""
@@ -209,17 +232,31 @@ class LeaderEpochs:
 
         Written with the next epoch or on close: entries that reappear after a crash are dropped on load.
         """
-        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
-        self._replace(kept)
+        self._deleted = [entry for entry in self._deleted if entry.start_offset < end_offset]
+        self._replace([entry for entry in self.entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log start offset advanced: the epoch at it now starts here; earlier ones are removed."""
-        later = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
-        if later > 0:
-            self._replace([EpochEntry(self.entries[later - 1].epoch, start_offset), *self.entries[later:]])
+        """The log start offset advanced: the epoch at it now starts here; earlier ones are removed.
+
+        The file keeps them until `start_is_durable`.
+        """
+        content, self.entries = self._content(), _cut(self.entries, start_offset)
+        if self.entries:
+            first = self.entries[0].start_offset
+            self._deleted = [entry for entry in content if entry.start_offset < first]
+
+    def start_is_durable(self, start_offset: int) -> None:
+        """After a crash the log starts at this offset or later: the file no longer needs earlier epochs."""
+        if self._deleted and start_offset > self._deleted[0].start_offset:
+            first = self.entries[0].start_offset if self.entries else start_offset + 1
+            cut = _cut(self._content(), start_offset)
+            self._deleted = [entry for entry in cut if entry.start_offset < first]
+            self._unwritten = True
+            self._report_unwritten()
 
     def clear(self, *, write: bool = True) -> None:
         """Remove all entries; without `write`, the truncation or the next flush writes the file."""
+        self._deleted = []
         self._replace([])
         if write:
             self._write()
@@ -234,6 +271,13 @@ class LeaderEpochs:
             self._latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
             self._unwritten = True
             self._report_unwritten()
+
+    def _content(self) -> tuple[EpochEntry, ...]:
+        """What belongs in the file."""
+        deleted, entries = self._deleted, self.entries
+        if deleted and entries and deleted[-1].epoch == entries[0].epoch:
+            entries = entries[1:]  # its first records are deleted
+        return (*deleted, *entries)
 
     def _report_unwritten(self) -> None:
         if self._unwritten and self.on_unwritten is not None:
@@ -256,10 +300,10 @@ class LeaderEpochs:
         if write.number > self._written_number:
             self._written_number = write.number
             self._written = write.entries
-            self._unwritten = write.entries != tuple(self.entries)
+            self._unwritten = write.entries != self._content()
 
     def _plan(self, *, sync: bool) -> EpochsWrite:
-        entries, file = tuple(self.entries), self._file
+        entries, file = self._content(), self._file
         run = self._latest.plan(lambda: file.write(entries, sync=sync))
         return EpochsWrite(self._latest.planned, entries, run)
 

@@ -53,8 +53,8 @@ class LocalLog:
         self._unsynced_segments: list[Segment] = []
         # The folder's own directory entry is synced with the first flush.
         self._is_new = loaded.is_new
-        # The number of file creations, and of those whose directory entries are synced.  The files found on
-        # open may come from a run that crashed before it synced them.
+        # The number of files created or removed, and of those whose directory entries are synced.  Those
+        # found on open may come from a run that crashed before it synced them.
         self._names_made = 1
         self._names_synced = 0
         self._cuts = 0
@@ -194,6 +194,7 @@ class LocalLog:
             folders,
             covers,
             self._names_made,
+            self.segments[0].base_offset,
             self._epochs.plan_write(),
         )
 
@@ -252,6 +253,7 @@ class LocalLog:
             self._keep_open(records)
             self._release_unless_active()
         self._names_synced = max(self._names_synced, plan.names_made)
+        self._epochs.start_is_durable(plan.first_offset)
         self._unsynced_snapshots = [name for name in self._unsynced_snapshots if name not in covers]
         self._unsynced_segments = [one for one in self._unsynced_segments if one not in covers]
         if plan.up_to > self.recovery_point:
@@ -306,6 +308,7 @@ class LocalLog:
         for segment in segments:
             self.segments.remove(segment)
             names += self._mark_deleted(segment, with_snapshot=True)
+        self._names_made += 1
         self._delete_later(names)
         self._release_unless_active()
 

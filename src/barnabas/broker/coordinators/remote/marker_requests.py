@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.context import BrokerContext
+from barnabas.broker.coordinators.remote.broker_queues import BrokerQueues
 from barnabas.broker.peers.broker_channel import BrokerChannel, known_code
 from barnabas.coordinator.decision import Marker
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -39,25 +40,13 @@ class _QueuedMarker(NamedTuple):
     result: Promise[ErrorCode]
 
 
-class _BrokerQueue:
-    """The markers for one broker."""
-
-    __slots__ = ("in_flight", "is_scheduled", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[_QueuedMarker] = deque()
-        self.in_flight = False
-        self.is_scheduled = False
-
-
 class MarkerRequests:
     """Sends markers to other brokers.  Runs on the event loop's thread."""
 
     def __init__(self, broker: BrokerContext, channel: BrokerChannel, timers: TimerService) -> None:
         self._broker = broker
         self._channel = channel
-        self._timers = timers
-        self._queues: dict[int, _BrokerQueue] = {}
+        self._queues = BrokerQueues(broker.clock, timers, self._send, MAX_WAITING_MARKERS)
 
     def write(
         self, broker_id: int, name: TopicPartition, marker: Marker, is_wanted: Callable[[], bool]
@@ -67,52 +56,29 @@ class MarkerRequests:
         NETWORK_EXCEPTION: it is unknown whether the marker was written.  The promise of a marker that is no
         longer wanted when its request is built is completed with OPERATION_NOT_ATTEMPTED.
         """
-        queue = self._queues.get(broker_id)
-        if queue is None:
-            queue = self._queues[broker_id] = _BrokerQueue()
-        if len(queue.waiting) >= MAX_WAITING_MARKERS:
-            return Promise.of(ErrorCode.REQUEST_TIMED_OUT)
         result: Promise[ErrorCode] = Promise()
-        queue.waiting.append(_QueuedMarker(name, marker, is_wanted, result))
-        self._schedule(broker_id, queue)
+        if not self._queues.add(broker_id, _QueuedMarker(name, marker, is_wanted, result)):
+            return Promise.of(ErrorCode.REQUEST_TIMED_OUT)
         return result
 
-    def _schedule(self, broker_id: int, queue: _BrokerQueue) -> None:
-        """Sends in the next tick, with what has been added by then."""
-        if not queue.in_flight and not queue.is_scheduled:
-            queue.is_scheduled = True
-            now_ns = self._broker.clock.monotonic_ns()
-            self._timers.set((self, broker_id), now_ns, partial(self._send, broker_id, queue))
-
-    def _send(self, broker_id: int, queue: _BrokerQueue) -> None:
-        queue.is_scheduled = False
-        batch = _next_batch(queue.waiting)
-        if not batch:
-            if not queue.waiting:
-                del self._queues[broker_id]
-            return
-        queue.in_flight = True
-        timeout_ms: int = self._broker.settings["request.timeout.ms"]
-        request = _request(batch)
-        self._channel.send(
-            broker_id,
-            KEY,
-            lambda _: request,
-            partial(self._received, broker_id, queue, batch),
-            timeout_ms,
-        )
+    def _send(self, broker_id: int, waiting: deque[_QueuedMarker], received: Callable[[], None]) -> bool:
+        batch = _next_batch(waiting)
+        if batch:
+            request = _request(batch)
+            timeout_ms: int = self._broker.settings["request.timeout.ms"]
+            done = partial(self._received, broker_id, batch, received)
+            self._channel.send(broker_id, KEY, lambda _: request, done, timeout_ms)
+        return bool(batch)
 
     def _received(
         self,
         broker_id: int,
-        queue: _BrokerQueue,
         batch: Sequence[_QueuedMarker],
+        received: Callable[[], None],
         response: Message | None,
         error: Exception | None,
     ) -> None:
-        queue.in_flight = False
-        if self._queues.get(broker_id) is queue and queue.waiting:
-            self._schedule(broker_id, queue)
+        received()
         if isinstance(response, WriteTxnMarkersResponse):
             codes = _codes(response)
             # A partition that the response does not name is tried again.
@@ -131,9 +97,7 @@ class MarkerRequests:
 
     def stop(self) -> None:
         """Drops what waits, without results."""
-        for broker_id in self._queues:
-            self._timers.cancel((self, broker_id))
-        self._queues.clear()
+        self._queues.stop()
         self._channel.close()
 
 

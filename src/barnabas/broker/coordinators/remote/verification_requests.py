@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from barnabas.base.errors import ErrorCode
 from barnabas.broker.context import BrokerContext
+from barnabas.broker.coordinators.remote.broker_queues import BrokerQueues
 from barnabas.broker.peers.broker_channel import BrokerChannel, known_code
 from barnabas.broker.replicas.transaction_checks import PartitionErrors, TransactionalWrite
 from barnabas.client.errors.cluster import UnsupportedVersionError
@@ -75,69 +76,39 @@ class _Transaction:
         return self.producer[0] == write.producer_id and write.producer_epoch < self.producer[1]
 
 
-class _BrokerQueue:
-    """The writes for the coordinators on one broker."""
-
-    __slots__ = ("in_flight", "is_scheduled", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[_QueuedWrite] = deque()
-        self.in_flight = False
-        self.is_scheduled = False
-
-
 class VerificationRequests:
     """Verifies writes with, or adds them to, transactions of other brokers.  Runs on the loop's thread."""
 
     def __init__(self, broker: BrokerContext, channel: BrokerChannel, timers: TimerService) -> None:
         self._broker = broker
         self._channel = channel
-        self._timers = timers
-        self._queues: dict[int, _BrokerQueue] = {}
+        self._queues = BrokerQueues(broker.clock, timers, self._send, MAX_WAITING_WRITES)
 
     def verify(self, broker_id: int, write: TransactionalWrite) -> Promise[PartitionErrors]:
         """Returns the coordinator's result for each partition; NETWORK_EXCEPTION if it did not respond."""
-        queue = self._queues.get(broker_id)
-        if queue is None:
-            queue = self._queues[broker_id] = _BrokerQueue()
         queued = _QueuedWrite(write)
-        if len(queue.waiting) >= MAX_WAITING_WRITES:
+        if not self._queues.add(broker_id, queued):
             queued.fail(ErrorCode.NETWORK_EXCEPTION)
-        else:
-            queue.waiting.append(queued)
-            self._schedule(broker_id, queue)
         return queued.result
 
-    def _schedule(self, broker_id: int, queue: _BrokerQueue) -> None:
-        """Sends in the next tick, with what has been added by then."""
-        if not queue.in_flight and not queue.is_scheduled:
-            queue.is_scheduled = True
-            now_ns = self._broker.clock.monotonic_ns()
-            self._timers.set((self, broker_id), now_ns, partial(self._send, broker_id, queue))
-
-    def _send(self, broker_id: int, queue: _BrokerQueue) -> None:
-        queue.is_scheduled = False
-        transactions, fenced = _next_batch(queue.waiting)
+    def _send(self, broker_id: int, waiting: deque[_QueuedWrite], received: Callable[[], None]) -> bool:
+        transactions, fenced = _next_batch(waiting)
         if transactions:
-            queue.in_flight = True
             timeout_ms: int = self._broker.settings["request.timeout.ms"]
-            done = partial(self._received, broker_id, queue, transactions)
+            done = partial(self._received, broker_id, transactions, received)
             self._channel.send(broker_id, KEY, partial(_request, transactions), done, timeout_ms)
-        elif not queue.waiting:
-            del self._queues[broker_id]
         call_each(partial(queued.fail, ErrorCode.INVALID_PRODUCER_EPOCH) for queued in fenced)
+        return bool(transactions)
 
     def _received(
         self,
         broker_id: int,
-        queue: _BrokerQueue,
         transactions: dict[str, _Transaction],
+        received: Callable[[], None],
         response: Message | None,
         error: Exception | None,
     ) -> None:
-        queue.in_flight = False
-        if self._queues.get(broker_id) is queue:
-            self._schedule(broker_id, queue)
+        received()
         if isinstance(response, AddPartitionsToTxnResponse) and not response.error_code:
             results = {result.transactional_id: result for result in response.results_by_transaction}
             call_each(
@@ -154,9 +125,7 @@ class VerificationRequests:
 
     def stop(self) -> None:
         """Drops what waits, without results."""
-        for broker_id in self._queues:
-            self._timers.cancel((self, broker_id))
-        self._queues.clear()
+        self._queues.stop()
         self._channel.close()
 
 

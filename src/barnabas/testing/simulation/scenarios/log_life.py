@@ -232,8 +232,10 @@ class LogLife:
     ) -> None:
         start = log.end_offset
         before = state_of(log)
-        # Offset and epoch are patched in place before the write: this is what may be there after a crash.
-        book.pending = bytes(_placed(batch, start, self.epoch))
+        if log.full is None:
+            # Offset and epoch are patched in place before the write: this is what may be there after a crash.
+            book.pending = bytes(_placed(batch, start, self.epoch))
+            self.refused.discard(TopicPartition(log.topic, log.partition))
         self.world.agenda.note(f"{book.name}: append at {start}, {len(batch)} bytes, epoch {self.epoch}")
         try:
             result = log.append_as_leader(batch, self.epoch, origin=origin)
@@ -246,7 +248,8 @@ class LogLife:
             self.manager.fail(log_dir_of(log), failure)
             return
         except KafkaError as error:
-            book.pending = None
+            if log.full is None:
+                book.pending = None
             if log.end_offset != start:
                 raise AssertionError(f"{book.name}: rejected with {error}, but the end moved") from error
             return
