@@ -37,8 +37,9 @@ verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluste
 suites: setup ## real clients' own test suites against a barnabas broker, or a cluster (NODES=3)
 	$(BIN)/python -m tools.suites --nodes $(or $(NODES),1) $(ONLY)
 
-sim: setup ## long simulation: SEEDS=n seeds of every scenario
+sim: setup ## long simulation: SEEDS=n seeds of every scenario; which lines of the pure cores seeds run
 	$(BIN)/python -m barnabas.testing.simulation --seeds $(or $(SEEDS),10000)
+	$(BIN)/python -m pytest -m slow tests/testing
 
 torn: setup ## ten thousand truncations and bit flips
 	$(BIN)/python -m tools.torn --rounds $(or $(ROUNDS),10000)

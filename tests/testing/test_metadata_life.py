@@ -9,7 +9,7 @@ from barnabas.testing.simulation.runner import hunt_bug, play, play_or_raise
 from tests.testing.seeds import chunk_name, chunks
 
 load_all()
-BUGS = [bug.name for bug in PLANTED.values() if bug.scenario == "metadata-life"]
+BUGS = [bug.name for bug in PLANTED.values() if bug.scenario in ("metadata-life", "metadata-administration")]
 
 
 @pytest.mark.parametrize("seeds", chunks(20), ids=chunk_name)
@@ -26,13 +26,20 @@ def test_power_may_fail_at_every_step(seeds: range) -> None:
         play_or_raise(SCENARIOS["metadata-power-loss"], seed)
 
 
+@pytest.mark.parametrize("seeds", chunks(20, 60), ids=chunk_name)
+def test_what_an_administrator_asks_for_is_committed_or_refused(seeds: range) -> None:
+    # M-E4
+    for seed in seeds:
+        play_or_raise(SCENARIOS["metadata-administration"], seed)
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     hunt_bug(PLANTED[name])
 
 
-def test_there_are_ten_of_them() -> None:
-    assert len(BUGS) == 10
+def test_there_are_twelve_of_them() -> None:
+    assert len(BUGS) == 12
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:

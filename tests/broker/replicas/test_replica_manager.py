@@ -211,6 +211,48 @@ def test_a_log_of_no_topic_is_put_aside_at_the_start() -> None:
     assert again.replicas.find("kept", 0).is_leader
 
 
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_topic_made_again_while_logs_are_opened_starts_anew(has_id: bool) -> None:
+    """The log of the deleted one was no stray when the start began, whether its topic id was written or not."""
+    world = World()
+    old_id = world.topic("orders")
+    world.produce("orders", batch_of(b"old"))
+    world.tick(5)
+    world.work()
+    world.stop()
+    if not has_id:
+        world.disk.remove("/data/orders-0/partition.metadata")
+    again = restarted(world)
+    again.replicas.start()
+    if has_id:
+        again.workers.run()  # its folder is known, and the log is to be opened
+    new_id = Uuid(bytes(15) + b"\x77")
+    partition = again.image.topics[old_id].partitions[0]
+    again.change(
+        records.RemoveTopicRecord(topic_id=old_id),
+        records.TopicRecord(name="orders", topic_id=new_id),
+        partition.to_record(new_id, 0, again.image.metadata_version),
+    )
+    again.work()
+    again.settle()
+    assert again.replicas.find("orders", 0).topic_id == new_id
+    assert again.log("orders").end_offset == 0
+
+
+def test_a_replica_that_moves_away_while_logs_are_opened_is_deleted() -> None:
+    world = World()
+    world.topic("orders")
+    world.stop()
+    again = restarted(world)
+    again.replicas.start()
+    again.partition_change("orders", replicas=[2], isr=[2], leader=2, directories=[DIRECTORY])
+    again.work()
+    again.settle()
+    assert TopicPartition("orders", 0) not in again.replicas.storage.manager.logs
+    (folder,) = [name for name in world.disk.names("/data") if name.startswith("orders")]
+    assert folder.endswith("-delete")
+
+
 def test_deltas_before_the_start_are_not_lost() -> None:
     world = World(start=False)
     world.topic("orders")

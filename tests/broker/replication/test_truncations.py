@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Any
+
+import pytest
+
+from barnabas.base.units import NS_PER_MS
+from barnabas.broker.replication.truncations import NO_SPACE_NS
+from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.simulated.disk import SimulatedDisk
+from barnabas.runtime.simulated.disk_faults import Kind
 from barnabas.storage.log.names import TopicPartition
 from tests.broker.replication.follower_world import FollowerWorld
 from tests.replica.fetching.world import Replica
@@ -16,9 +26,9 @@ def leader_content(*counts: int, epoch: int = 0) -> bytes:
     return leader.content
 
 
-def diverged() -> FollowerWorld:
+def diverged(**options: Any) -> FollowerWorld:
     """A follower with ten records in epoch 0, of which the leader has four."""
-    world = FollowerWorld()
+    world = FollowerWorld(**options)
     topic_id = world.followed()
     world.respond(topic_id, leader_content(4, 6))
     assert world.log().end_offset == 10
@@ -108,3 +118,22 @@ def test_a_directory_that_fails_within_a_truncation_ends_it() -> None:
     assert world.failed_dirs == ["/data"]
     assert not world.effects.truncations.is_truncating(NAME)
     assert world.hosted().is_offline
+
+
+@pytest.mark.parametrize("is_tried_again", [True, False])
+def test_a_broker_stops_while_a_truncation_has_no_space(is_tried_again: bool) -> None:
+    """Also if a worker is at its next try just then, which ends it once more."""
+    disk = SimulatedDisk(SeededRandom(1))
+    world = diverged(disk=disk)
+    disk.fail(1, errno.ENOSPC, kinds={Kind.WRITE, Kind.CREATE}, path="/data/*", times=10**6)
+    world.settle()
+    assert world.effects.truncations.is_truncating(NAME)
+    assert not world.workers.waiting
+    if is_tried_again:
+        world.tick(NO_SPACE_NS // NS_PER_MS)
+        assert world.workers.waiting
+    done = world.replicas.stop()
+    while not done.done:
+        world.workers.run()
+        world.tick(1)
+    assert not world.effects.truncations.is_truncating(NAME)

@@ -321,7 +321,7 @@ class ReplicaStorage:
                 del self._deleting[name]
         if isinstance(error, DirectoryFull):
             self.manager.changes.again(log_dir, names)
-            if self._is_running:
+            if self._stopped is None:
                 self._after((self, "deletes"), AFTER_FAULT_MS, self.finish_deletes)
         self._fail_if(log_dir, error)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
@@ -24,10 +25,16 @@ from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
-from barnabas.broker.replicas.transitions import ReplicaTransitions, transitions_of, transitions_of_image
+from barnabas.broker.replicas.transitions import (
+    ReplicaTransitions,
+    is_stray,
+    removals_of_logs,
+    transitions_of,
+    transitions_of_image,
+)
 from barnabas.broker.replication.fetchers import Fetchers, NoFetchers
 from barnabas.metadata.delta import Delta
-from barnabas.metadata.image import ConfigResource
+from barnabas.metadata.image import ConfigResource, Image
 from barnabas.metadata.topics import Partition as PartitionState
 from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import NEVER_FLUSH, Partition, Rules
@@ -119,13 +126,18 @@ class ReplicaManager(PartitionTable):
     def start(self) -> Promise[None]:
         """Opens all logs and applies the image; deltas are applied from then on."""
         done: Promise[None] = Promise()
-        self.storage.load(self._is_stray).then(partial(self._loaded, done), done.fail)
+        image, own_id = self._broker.image, self.broker_id
+        # The metadata goes on while logs are opened: all of them are judged by the same image.
+        loaded = self.storage.load(lambda name, topic_id: is_stray(image, own_id, name, topic_id))
+        loaded.then(lambda _: self._loaded(done, image), done.fail)
         return done
 
-    def _loaded(self, done: Promise[None], _: object) -> None:
+    def _loaded(self, done: Promise[None], before: Image) -> None:
         self._is_started = True
         self._configure_quotas()
-        taken = self.transitions.carry_out(transitions_of_image(self._broker.image, self.broker_id))
+        image, own_id = self._broker.image, self.broker_id
+        removals = removals_of_logs(image, own_id, self.storage.manager.identify_logs(before.topic_ids))
+        taken = self.transitions.carry_out(chain(removals, transitions_of_image(image, own_id)))
         taken.then(lambda _: self._begin(done), done.fail)
 
     def _begin(self, done: Promise[None]) -> None:
@@ -152,13 +164,6 @@ class ReplicaManager(PartitionTable):
             lambda _: self.storage.stop(self._broker.broker_epoch).then(closed.set, closed.fail), closed.fail
         )
         return closed
-
-    def _is_stray(self, partition: TopicPartition, topic_id: Uuid | None) -> bool:
-        """Whether a log on disk belongs to no partition of the image on this broker."""
-        image = self._broker.image
-        topic = image.topic_named(partition.topic) if topic_id is None else image.topics.get(topic_id)
-        state = None if topic is None else topic.partitions.get(partition.partition)
-        return state is None or self.broker_id not in state.replicas
 
     # Transitions
 
@@ -195,16 +200,15 @@ class ReplicaManager(PartitionTable):
         """Executes a transition, or raises."""
         name = TopicPartition(transition.topic, transition.index)
         known = self.partitions.get(name)
-        has_failed = name in self._failed
-        self._failed.discard(name)
-        if has_failed and known is not None and known.topic_id == transition.topic_id:
+        if name in self._failed and known is not None and known.topic_id == transition.topic_id:
             # Half of the last transition may have been executed: start from the log alone.
             del self.partitions[name]
             self.fetchers.unfollow(known)
             self._count_out(known)
             known = None
+        self._failed.discard(name)
         if transition.become is Become.REMOVED:
-            self._let_go(name, known, transition.topic_id, has_failed=has_failed)
+            self._let_go(name, known, transition.topic_id)
             return
         is_new = known is None or known.topic_id != transition.topic_id
         if known is None or is_new:
@@ -227,13 +231,12 @@ class ReplicaManager(PartitionTable):
         # Delayed operations may now fail or complete.
         self._changed(known)
 
-    def _let_go(
-        self, name: TopicPartition, known: Hosted | None, topic_id: Uuid, *, has_failed: bool
-    ) -> None:
+    def _let_go(self, name: TopicPartition, known: Hosted | None, topic_id: Uuid) -> None:
         manager = self.storage.manager
         if known is not None and known.topic_id == topic_id:
             self._remove(name, known)
-        elif has_failed and manager.topic_ids.get(name) == topic_id:
+        elif manager.topic_ids.get(name) == topic_id:
+            # A log without a partition: its last transition failed, or it has just been opened.
             self.moves.forget(name)
             manager.begin_delete(name)
 

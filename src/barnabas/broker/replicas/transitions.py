@@ -13,7 +13,7 @@ StopReplica return them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -26,6 +26,7 @@ from barnabas.metadata.image import Image
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.storage.failure import DirectoryFull
+from barnabas.storage.log.names import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,22 @@ def transitions_of(delta: Delta, broker_id: int) -> Iterator[Transition]:
         transition = transition_to(delta.image, topic_id, index, broker_id)
         if transition is not None:
             yield transition
+
+
+def is_stray(image: Image, broker_id: int, name: TopicPartition, topic_id: Uuid | None) -> bool:
+    """Whether a log belongs to no partition of the image on this broker."""
+    topic = image.topic_named(name.topic) if topic_id is None else image.topics.get(topic_id)
+    state = None if topic is None else topic.partitions.get(name.partition)
+    return state is None or broker_id not in state.replicas
+
+
+def removals_of_logs(
+    image: Image, broker_id: int, logs: Mapping[TopicPartition, Uuid]
+) -> Iterator[Transition]:
+    """Returns the removals of logs whose partitions this image has no more, while an older one had them."""
+    for name, topic_id in logs.items():
+        if is_stray(image, broker_id, name, topic_id):
+            yield Transition(Become.REMOVED, name.topic, topic_id, name.partition, None)
 
 
 class ReplicaTransitions:

@@ -57,7 +57,7 @@ class Truncations:
         self._workers = workers
         self._now_ns = now_ns
         self._running: dict[TopicPartition, _Truncation] = {}
-        # Those that wait for space.
+        # Those that wait for space, and not for a worker.
         self._refused: dict[TopicPartition, _Truncation] = {}
         # Set by `stop`; completed with the last truncation.
         self._stopped: Promise[None] | None = None
@@ -131,6 +131,7 @@ class Truncations:
             else:
                 self._advance(truncation)
 
+        self._refused.pop(truncation.name, None)
         self._workers.submit(call.run, ran)
 
     def _after(self, delay_ns: int, truncation: _Truncation, action: Callable[[], None]) -> None:

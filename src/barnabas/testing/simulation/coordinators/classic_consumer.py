@@ -94,6 +94,9 @@ class ClassicConsumer(Client):
 
     def _sync(self, joined: JoinGroupResponse) -> None:
         is_leader = joined.leader == self.member_id and not joined.skip_assignment
+        if is_leader:
+            # What it assigns: a topic that was there may be gone, and there again at its next heartbeat.
+            self._seen = self._look()
         request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation,

@@ -32,9 +32,20 @@ Owned = frozenset[tuple[Uuid, int]]
 class ConsumerProtocolConsumer(Client):
     """One member.  It owns what it was assigned, and what it has yet to revoke."""
 
-    def __init__(self, scene: Scene, group_id: str, name: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        group_id: str,
+        name: str,
+        topics: Sequence[str],
+        *,
+        by_pattern: bool = False,
+        assignor: str | None = None,
+    ) -> None:
         super().__init__(scene, group_id, name)
         self.topics = list(topics)
+        self._by_pattern = by_pattern
+        self._assignor = assignor
         self.epoch = 0
         self.owned: Owned = frozenset()
         self.is_stable = False
@@ -55,7 +66,9 @@ class ConsumerProtocolConsumer(Client):
             member_id=self.member_id,
             member_epoch=self.epoch,
             rebalance_timeout_ms=REBALANCE_MS if sends_all else -1,
-            subscribed_topic_names=self.topics if sends_all else None,
+            subscribed_topic_names=self.topics if sends_all and not self._by_pattern else None,
+            subscribed_topic_regex="|".join(self.topics) if sends_all and self._by_pattern else None,
+            server_assignor=self._assignor if sends_all else None,
             topic_partitions=[] if joins else _rows(self.owned),
         )
         self._ask(request, partial(self._beaten, self.epoch))

@@ -204,11 +204,9 @@ class ReplicationChecker:
             raise InvariantError(f"{history.name}: n{after.leader} is elected: {broker}")
         # The last known leader is elected if there is no other (KIP-966); here it has lost nothing.
         known = after.leader in (*before.isr, *before.elr, *before.last_known_elr)
-        # A replica may join the ISR, which ends a reassignment, which makes it the leader: in one change.
-        is_reassigned = before.adding_replicas or before.removing_replicas
-        if not known and not (is_reassigned and after.leader_recovery_state == RECOVERED):
+        if not known and not _joins_and_leads(before, after):
             if not self.may_be_unclean(history.topic):
-                raise InvariantError(f"{history.name}: n{after.leader} is elected, of {before}")
+                raise InvariantError(f"{history.name}: n{after.leader} is elected, of {before}: {after}")
             history.elected_uncleanly(after.leader_epoch)
 
     def _check_isr_of(self, history: PartitionHistory) -> None:
@@ -228,3 +226,19 @@ class ReplicationChecker:
                     f"{history.name}: n{server_id} is in the ISR {isr} with offsets up to {end_offset};"
                     f" {history.end_offset} are committed"
                 )
+
+
+def _joins_and_leads(before: Partition, after: Partition) -> bool:
+    """Whether a replica has joined the ISR, which completed a reassignment, which made it the leader: one
+    change.  A reassignment that goes on, or is cancelled, elects members of the ISR only.
+
+    One that adds none, and replaces one that has, leaves adding_replicas as they are, as in Apache Kafka.
+    """
+    is_complete = (
+        bool(before.adding_replicas or before.removing_replicas)
+        and not after.adding_replicas
+        and not after.removing_replicas
+        and set(before.adding_replicas).difference(before.removing_replicas) <= set(after.replicas)
+        and set(before.removing_replicas).isdisjoint(after.replicas)
+    )
+    return is_complete and after.leader in after.isr and after.leader_recovery_state == RECOVERED

@@ -103,6 +103,7 @@ class GroupClients(ClusterClient):
 
     def __init__(self, cluster: Cluster, node_id: int, book: GroupBook, topics: list[str]) -> None:
         self.book = book
+        self.may_commit = True
         self.members: list[Member] = []
         self._topics = topics
         self._lives = 0
@@ -131,11 +132,11 @@ class GroupClients(ClusterClient):
     def _work(self) -> None:
         self.node.after(WORK_EVERY_NS, self._work)
         for client in (*self.members, self._loner):
-            if client.is_alive and self.random.integer(0, 2) == 0:
+            if client.is_alive and self.random.integer(0, 2) == 0 and self.may_commit:
                 client.work()
             if client.is_alive and self.random.integer(0, 3) == 0:
                 client.fetch(None if self.random.integer(0, 1) else self._topics, stable=True)
-        if self.random.integer(0, 25) == 0:
+        if self.random.integer(0, 25) == 0 and self.may_commit:
             self._rare.work()
         elif self.random.integer(0, 2):
             self._rare.fetch(self._topics, stable=True)

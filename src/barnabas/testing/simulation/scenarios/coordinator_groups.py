@@ -45,6 +45,7 @@ QUIET_NS = 20_000 * NS_PER_MS
 MEAN_PAUSE_NS = 250 * NS_PER_MS
 WORK_EVERY_NS = 150 * NS_PER_MS
 MAX_MEMBERS = 4
+ASSIGNORS = (None, "range", "uniform")
 KEPT, SHORT_LIVED = "kept", "short-lived"
 # Short sessions, so that missing members are noticed soon.
 OPTIONS = {
@@ -78,6 +79,9 @@ class GroupsLife:
         self.others: list[Loner | TransactionalCommitter] = []
         self.is_troubled = True
         self._number = 0
+        # In some worlds members of groups of KIP-848 subscribe by patterns, or want an assignor of their own.
+        choices = world.random_for("subscriptions")
+        self._choices = choices if choices.integer(0, 3) == 0 else None
         self._troubles = self._draw_troubles()
         self._make_groups()
         world.agenda.after(WORK_EVERY_NS, self._work)
@@ -144,7 +148,13 @@ class GroupsLife:
             kind = ("classic", "modern")[self.random.integer(0, 1)]
         name = f"m{self._number}"
         if kind == "modern":
-            self.members.append(ConsumerProtocolConsumer(self.scene, group_id, name, topics))
+            by_pattern = self._choices is not None and self._choices.integer(0, 1) == 1
+            assignor = None if self._choices is None else ASSIGNORS[self._choices.integer(0, 2)]
+            self.members.append(
+                ConsumerProtocolConsumer(
+                    self.scene, group_id, name, topics, by_pattern=by_pattern, assignor=assignor
+                )
+            )
             return
         is_static = self.random.integer(0, 3) == 0
         self.members.append(

@@ -171,7 +171,7 @@ class MetadataLife:
 
     # Requests
 
-    def _ask(self, request: Message, then: Callable[[Message], None]) -> None:
+    def ask(self, request: Message, then: Callable[[Message], None]) -> None:
         if self.metadata is not None:
             version = request.schema.versions.highest
             self.metadata.send_request(request, version, OWN_PRINCIPAL).then(
@@ -191,17 +191,17 @@ class MetadataLife:
 
     def _join(self) -> None:
         self._number += 1
-        self._ask(registration(self._number), self._registered)
+        self.ask(registration(self._number), self._registered)
 
     def _registered(self, reply: Message) -> None:
         assert isinstance(reply, BrokerRegistrationResponse)
-        self._ask(heartbeat(reply.broker_epoch, self.committed.offset), lambda _: None)
+        self.ask(heartbeat(reply.broker_epoch, self.committed.offset), lambda _: None)
 
     def ask_on(self) -> None:
         """Send a request, and another one soon."""
         if self.asks:
             resigns = self.random.integer(1, RESIGN_ONE_IN) == 1
-            self.node.enter(self.node.life, self._resign if resigns else self._ask_something)
+            self.node.enter(self.node.life, self._resign if resigns else self.ask_something)
             self.world.agenda.after(self.random.integer(1, 2 * ASK_EVERY_NS), self.ask_on)
 
     def _resign(self) -> None:
@@ -209,26 +209,26 @@ class MetadataLife:
         parts = None if self.metadata is None else self.metadata._components
         if parts is None or parts.driver.active_epoch is None:
             return
-        self._ask_something()
+        self.ask_something()
         parts.store.resign(parts.driver.active_epoch)
         self.node.after(self.random.integer(1, MAX_WITHOUT_LEADER_NS), parts.store.stand)
 
-    def _ask_something(self) -> None:
+    def ask_something(self) -> None:
         self._number += 1
         names = sorted(self.committed.topic_ids)
         drawn = self.random.integer(0, 9)
         if drawn < 5 or not names:
             name = f"t{self._number}"
-            self._ask(creation(name, partitions=self.random.integer(1, 4)), partial(self._created, name))
+            self.ask(creation(name, partitions=self.random.integer(1, 4)), partial(self._created, name))
             return
         name = names[self.random.integer(0, len(names) - 1)]
         if drawn < 8:
-            self._ask(_retention(name, self._number), partial(self._altered, name, str(self._number)))
+            self.ask(_retention(name, self._number), partial(self._altered, name, str(self._number)))
         else:
             request = DeleteTopicsRequest(
                 topics=[DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=ZERO_UUID)], timeout_ms=1
             )
-            self._ask(request, partial(self._deleted, name))
+            self.ask(request, partial(self._deleted, name))
 
     def _created(self, name: str, reply: Message) -> None:
         assert isinstance(reply, CreateTopicsResponse)
@@ -334,7 +334,7 @@ def metadata_life(world: World) -> None:
     """A metadata log and its quorum's state lose nothing that was committed, whatever happens to their
     node."""
     with patched(snapshotting, "CLEAN_INTERVAL_MS", CLEAN_INTERVAL_MS):
-        _live(world)
+        live(world, MetadataLife(world, dynamic=world.random.integer(0, 1) == 1))
 
 
 @scenario("metadata-power-loss")
@@ -350,8 +350,8 @@ def metadata_power_loss(world: World) -> None:
         _end_well(world, life)
 
 
-def _live(world: World) -> None:
-    life = MetadataLife(world, dynamic=world.random.integer(0, 1) == 1)
+def live(world: World, life: MetadataLife) -> None:
+    """Faults, and then none."""
     nemesis = Nemesis(world, strikes=STRIKES)
     life.ask_on()
     world.run(TROUBLED_NS)
