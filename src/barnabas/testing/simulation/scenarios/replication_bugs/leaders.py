@@ -127,20 +127,6 @@ def old_latest_offset() -> Iterator[None]:
         yield
 
 
-@_planted("fetches of other epochs are served", 250)
-def other_epochs_served() -> Iterator[None]:
-    """A zombie's fetch moves a newer leader, and a newer follower's a zombie (7395)."""
-    healthy = PartitionTable.log_of
-
-    def log_of(
-        self: PartitionTable, partition: Hosted, current_leader_epoch: int, *, leader_only: bool
-    ) -> Log:
-        return healthy(self, partition, -1, leader_only=leader_only)
-
-    with patched(PartitionTable, "log_of", log_of):
-        yield
-
-
 @_planted("acks=all is acks=1")
 def acknowledged_at_once() -> Iterator[None]:
     """The leader acknowledges what only it has."""
