@@ -36,7 +36,7 @@ def _planted(name: str, first_seed: int = 0) -> Callable[[Plant], Plant]:
     )
 
 
-@_planted("the high watermark ignores replicas that join", 14)
+@_planted("the high watermark ignores replicas that join", 28)
 def no_maximal_isr() -> Iterator[None]:
     """Records are committed without a replica that the controller may have in the ISR already (KIP-497)."""
 
@@ -198,7 +198,7 @@ def folder_kept() -> Iterator[None]:
         yield
 
 
-@_planted("a restarted broker stays in the ISR", 50)
+@_planted("a restarted broker stays in the ISR", 9)
 def restart_keeps_isr() -> Iterator[None]:
     """A broker registers again, and its partitions are left as they were."""
     with patched(brokers, "_handle_shutdown", lambda *_: []):

@@ -47,7 +47,7 @@ def high_watermark_before_truncation() -> Iterator[None]:
         yield
 
 
-@_planted("a follower below the leader's epoch joins the ISR", 1)
+@_planted("a follower below the leader's epoch joins the ISR", 33)
 def joins_below_epoch_start() -> Iterator[None]:
     """It has all that this leader knows to be committed, and not all that is (7128)."""
     healthy = Partition._maybe_propose_joining
@@ -107,7 +107,7 @@ def commit_acknowledged_at_once() -> Iterator[None]:
         yield
 
 
-@_planted("a deposed coordinator goes on", 3, scenario="replication-groups")
+@_planted("a deposed coordinator goes on", 21, scenario="replication-groups")
 def deposed_goes_on() -> Iterator[None]:
     """A broker that has lost the partition keeps its groups, and takes up from there when it leads again."""
     healthy = Shards._partition_changed
