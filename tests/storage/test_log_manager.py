@@ -417,6 +417,8 @@ def test_truncation_moves_the_checkpoints() -> None:
     while manager.cleaner.step() == 0:
         pass
     assert manager.cleaner.clean_up_to(A0) == 3
+    manager.checkpoint_recovery_points("/data")
+    assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\na 0 3\n"
     truncate(manager, A0, 1)
     assert (log.end_offset, manager.cleaner.clean_up_to(A0)) == (1, 0)
     # The segment that was cut is the active one again, and read again after a crash.
@@ -424,6 +426,39 @@ def test_truncation_moves_the_checkpoints() -> None:
     truncate(manager, A0, 10, log_start_offset=10)
     assert (log.log_start_offset, log.end_offset) == (10, 10)
     truncate(manager, B0, 0)
+
+
+def test_truncation_writes_no_checkpoint_that_claims_nothing_of_it() -> None:
+    """With ten thousand logs each is long, and after an election as many logs may be truncated."""
+    disk = SimulatedDisk(SeededRandom(1))
+    manager = manager_of(disk)
+    log = manager.get_or_create(A0, is_new=True)
+    put(log, (b"k", b"1"), (b"k", b"2"), (b"k", b"3"))
+    log.flush()
+    manager.checkpoint_recovery_points("/data")
+    disk.journal.clear()
+    truncate(manager, A0, 1)
+    put(log, (b"k", b"4"))
+    assert log.end_offset == 2
+    written = {operation.path.rpartition("/")[2] for operation in disk.journal}
+    assert written
+    assert not {name for name in written if name.startswith("recovery-point")}, written
+    disk.power_loss()
+    disk.restart()
+    assert manager_of(disk).logs[A0].end_offset >= 1
+
+
+def test_truncation_takes_back_a_recovery_point_whose_write_waits() -> None:
+    disk = MemoryDisk()
+    manager = manager_of(disk)
+    log = manager.get_or_create(A0, is_new=True)
+    put(log, (b"k", b"1"), (b"k", b"2"))
+    log.roll()
+    log.flush()
+    late = manager.live["/data"].plan_recovery_points(manager.logs)
+    truncate(manager, A0, 1)
+    late()
+    assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\na 0 0\n"
 
 
 def test_truncation_removes_an_epoch_without_records_from_the_file() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 
 from barnabas.storage.cleaner.cleaner import log_dir_of
 from barnabas.storage.failure import failing
-from barnabas.storage.log.deferred_work import PendingCall
+from barnabas.storage.log.deferred_work import PendingCall, in_order
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log.truncation import Step
@@ -37,10 +37,12 @@ def truncate_log(
         else:
             yield from log.full_truncation(offset, log_start_offset=log_start_offset)
         manager.logs_with_deletes.add(log)
-        call = PendingCall(_plan_checkpoints(manager, partition, log, future=future))
-        yield call
-        with failing(log.folder, "truncating"):
-            call.finish()
+        checkpoints = _plan_checkpoints(manager, partition, log, future=future)
+        if checkpoints is not None:
+            call = PendingCall(checkpoints)
+            yield call
+            with failing(log.folder, "truncating"):
+                call.finish()
     finally:
         if cleaner is not None:
             cleaner.resume(partition)
@@ -48,16 +50,18 @@ def truncate_log(
 
 def _plan_checkpoints(
     manager: LogManager, partition: TopicPartition, log: Log, *, future: bool
-) -> Callable[[], None]:
-    """A call that writes the checkpoints: batches written next must not count as flushed or clean."""
+) -> Callable[[], None] | None:
+    """A call that writes the checkpoints: batches written next must not count as flushed or clean.
+
+    None if the checkpoints claim nothing of what was truncated, as is usual.  They have a line for every log
+    of the directory: ten thousand truncations at once must not write ten thousand of them.
+    """
     log_dir = log_dir_of(log)
-    plans = [manager.live[log_dir].plan_recovery_points(manager.logs_in(log_dir))]
+    directory, plans = manager.live[log_dir], []
+    if directory.recovery_points.may_exceed(partition, log.end_offset):
+        plans.append(directory.plan_recovery_points(manager.logs_in(log_dir)))
     if manager.cleaner is not None and not future:
         manager.cleaner.truncated(partition, log_dir, log.active.base_offset)
-        plans.append(manager.cleaner.plan_checkpoint(log_dir))
-
-    def write() -> None:
-        for plan in plans:
-            plan()
-
-    return write
+        if manager.cleaner.has_unwritten(log_dir):
+            plans.append(manager.cleaner.plan_checkpoint(log_dir))
+    return in_order(plans) if plans else None

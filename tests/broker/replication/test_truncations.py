@@ -125,6 +125,8 @@ def test_a_broker_stops_while_a_truncation_has_no_space(is_tried_again: bool) ->
     """Also if a worker is at its next try just then, which ends it once more."""
     disk = SimulatedDisk(SeededRandom(1))
     world = diverged(disk=disk)
+    # A write of it waits for a worker: what is truncated would count as flushed, and it must be written again.
+    world.replicas.storage.manager.live["/data"].recovery_points.plan({NAME: 10})
     disk.fail(1, errno.ENOSPC, kinds={Kind.WRITE, Kind.CREATE}, path="/data/*", times=10**6)
     world.settle()
     assert world.effects.truncations.is_truncating(NAME)

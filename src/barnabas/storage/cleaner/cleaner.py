@@ -163,6 +163,10 @@ class LogCleaner:
             self._clean_up_to[log_dir] = kept
             self._unwritten.add(log_dir)
 
+    def has_unwritten(self, log_dir: str) -> bool:
+        """Whether `plan_checkpoint` has anything to write."""
+        return log_dir in self._unwritten
+
     def plan_checkpoint(self, log_dir: str) -> Piece:
         """A call that writes the changes by cleaning and by the four methods below; waits for the device."""
         if log_dir not in self._unwritten:

@@ -170,6 +170,40 @@ class OffsetCheckpoint:
         return self._latest.plan(write)
 
 
+class TrackedCheckpoint(OffsetCheckpoint):
+    """One that knows what its file may contain while writes wait for workers."""
+
+    __slots__ = ("_possible",)
+
+    def __init__(self, disk: Disk, log_dir: str, name: str) -> None:
+        super().__init__(disk, log_dir, name)
+        # By the number of the write; 0: as it was read.
+        self._possible: dict[int, Mapping[TopicPartition, int]] = {}
+
+    def read(self) -> dict[TopicPartition, int]:
+        offsets = super().read()
+        if self._latest.planned == 0:
+            self._possible[0] = offsets
+        return offsets
+
+    def plan(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        number = self._latest.planned + 1
+        self._possible[number] = offsets
+        write = super().plan(offsets)
+
+        def replace() -> None:
+            write()
+            # If a later one was written first, that has removed this one.
+            for earlier in [each for each in list(self._possible) if each < number]:
+                self._possible.pop(earlier, None)
+
+        return replace
+
+    def may_exceed(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether a crash at any time could leave a larger offset of this partition in the file."""
+        return any(offsets.get(partition, 0) > offset for offsets in list(self._possible.values()))
+
+
 def _offset_to_line(entry: tuple[TopicPartition, int]) -> str:
     (topic, partition), offset = entry
     return f"{topic} {partition} {offset}"

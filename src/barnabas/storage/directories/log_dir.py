@@ -14,6 +14,7 @@ from barnabas.storage.directories.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
     OffsetCheckpoint,
+    TrackedCheckpoint,
 )
 from barnabas.storage.directories.clean_shutdown import (
     has_clean_shutdown,
@@ -49,7 +50,7 @@ class LogDir:
         self._disk = disk
         self.path = path
         self.directory_id = directory_id
-        self.recovery_points = OffsetCheckpoint(disk, path, RECOVERY_POINT_CHECKPOINT)
+        self.recovery_points = TrackedCheckpoint(disk, path, RECOVERY_POINT_CHECKPOINT)
         self.log_starts = OffsetCheckpoint(disk, path, LOG_START_CHECKPOINT)
         self.high_watermarks = OffsetCheckpoint(disk, path, REPLICATION_CHECKPOINT)
         self.gaps = OffsetCheckpoint(disk, path, GAP_CHECKPOINT)
