@@ -433,7 +433,8 @@ def test_truncation_writes_no_checkpoint_that_claims_nothing_of_it() -> None:
     disk = SimulatedDisk(SeededRandom(1))
     manager = manager_of(disk)
     log = manager.get_or_create(A0, is_new=True)
-    put(log, (b"k", b"1"), (b"k", b"2"), (b"k", b"3"))
+    for value in (b"1", b"2", b"3"):
+        put(log, (b"k", value))
     log.flush()
     manager.checkpoint_recovery_points("/data")
     disk.journal.clear()
