@@ -25,7 +25,11 @@ PARTITIONS = int(os.environ.get("BARNABAS_BENCH_PARTITIONS", "10000"))
 PARTITIONS_PER_TOPIC = 10
 TOPICS_PER_REQUEST = 100
 SESSION_S = 3
-SETTINGS = {"broker.session.timeout.ms": str(1000 * SESSION_S), "broker.heartbeat.interval.ms": "500"}
+SETTINGS = {
+    "broker.session.timeout.ms": str(1000 * SESSION_S),
+    "broker.heartbeat.interval.ms": "500",
+    "log.segment.delete.delay.ms": "60000",
+}
 PRODUCE_VERSION = 9
 ELECT_VERSION = 2
 PRODUCED_AT_ONCE = 100
@@ -147,16 +151,19 @@ def kill_broker(cluster: Cluster) -> dict[str, float]:
 
 
 def prefer_leaders(cluster: Cluster) -> None:
-    with cluster.connect() as connection:
-        response = connection.ask(
-            ElectLeadersRequest(topic_partitions=None, timeout_ms=PATIENCE_S * 1000),
-            ELECT_VERSION,
-            ElectLeadersResponse,
-        )
-    assert not response.error_code, response
-    enough = PARTITIONS // 4
-    wait_for(lambda: len(led_by(cluster, BROKERS[-1])) >= enough, "leaders do not move back", RETRY_S)
+    """The first replicas lead, also if brokers were fenced while the other cluster had the machine."""
     await_whole(cluster)
+    enough = PARTITIONS // 4
+    wait_for(
+        lambda: _elect(cluster) and len(led_by(cluster, BROKERS[-1])) >= enough, "leaders do not move back", 1
+    )
+    await_whole(cluster)
+
+
+def _elect(cluster: Cluster) -> bool:
+    request = ElectLeadersRequest(topic_partitions=None, timeout_ms=PATIENCE_S * 1000)
+    with cluster.connect() as connection:
+        return not connection.ask(request, ELECT_VERSION, ElectLeadersResponse).error_code
 
 
 def kill_controller(cluster: Cluster) -> dict[str, float]:
