@@ -226,8 +226,8 @@ SIZE = f"{PARTITIONS:,} partitions on three brokers"
     "cluster-partitions-controller",
     f"{SIZE}: kill -9 of the active controller, until a topic was created",
     value="takeover",
-    why="With six partitions it takes as long (`failover-creating`): the time is the quorum's own, which waits"
-    " for controller.quorum.fetch.timeout.ms, 2 s in both, before it elects.",
+    why="With six partitions it takes as long (`failover-creating`): the time is the quorum's own, which"
+    " waits for controller.quorum.fetch.timeout.ms, 2 s in both, before it elects.",
 )
 @ROW(
     "cluster-partitions-controller-restart",
