@@ -90,7 +90,7 @@ class PartitionHistory:
         # Nobody may miss records from here on.
         self.log_start_offset = 0
         self._index: dict[int, int] = {}
-        self._sequences: dict[int, tuple[int, int]] = {}
+        self._sequences: dict[int, tuple[int, int, int]] = {}
         # Batches without a marker, by producer.
         self._open: dict[int, list[Batch]] = {}
         self._is_internal = name.startswith("__")
@@ -201,10 +201,10 @@ class PartitionHistory:
             return
         for place, value in enumerate(batch.values):
             offset = batch.base_offset + place
-            if self.offsets.setdefault(value, offset) != offset:
-                raise InvariantError(
-                    f"{self.name}: {value!r} is at offset {self.offsets[value]} and again at {offset}"
-                )
+            earlier = self.offsets.get(value)
+            if earlier is not None and earlier >= self.log_start_offset:
+                raise InvariantError(f"{self.name}: {value!r} is at offset {earlier} and again at {offset}")
+            self.offsets[value] = offset
 
     def _complete(self, marker: Batch) -> None:
         is_commit = _CONTROL_TYPE.unpack_from(marker.values[0])[0] == ControlType.COMMIT
@@ -256,18 +256,23 @@ class PartitionHistory:
     def _check_sequence(self, batch: Batch) -> None:
         if batch.producer_id < 0:
             return
-        epoch, last = self._sequences.get(batch.producer_id, (-1, -1))
+        known = self._sequences.get(batch.producer_id)
+        epoch, last, end_offset = known or (-1, -1, 0)
+        # A replica that never had a producer's records, as they are deleted, does not know it.
+        is_forgotten = known is not None and end_offset <= self.log_start_offset
+        if is_forgotten:
+            epoch = -1
         if batch.producer_epoch < epoch:
             raise InvariantError(f"{self.name}: {batch} of producer epoch {batch.producer_epoch} < {epoch}")
         expected = 0 if batch.producer_epoch > epoch else (last + 1) & MAX_SEQUENCE
-        if epoch < 0 and self.is_unclean:
+        if epoch < 0 and (self.is_unclean or is_forgotten):
             expected = batch.base_sequence
         if batch.base_sequence != expected:
             raise InvariantError(
                 f"{self.name}: {batch} of producer {batch.producer_id} has the sequence number"
                 f" {batch.base_sequence}, not {expected}"
             )
-        self._sequences[batch.producer_id] = batch.producer_epoch, batch.last_sequence
+        self._sequences[batch.producer_id] = batch.producer_epoch, batch.last_sequence, batch.next_offset
 
     # What others have
 
