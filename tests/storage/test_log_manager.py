@@ -21,15 +21,17 @@ from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.disk_faults import Kind, PowerLost
+from barnabas.storage.directories.checkpoints import MAX_POSSIBLE
 from barnabas.storage.directories.log_dir import LogDir
 from barnabas.storage.directories.log_dirs import LogDirs
+from barnabas.storage.failure import DirectoryFull
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_truncation import truncate_log
 from barnabas.storage.refused import StorageRefused
 from tests.storage.logs import T0, HandClock
-from tests.storage.worlds import COMPACTED, contents, manager_of, put
+from tests.storage.worlds import COMPACTED, compacted_log, contents, manager_of, put
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 TOPIC_ID = Uuid.parse("k4UaK_bzSu6FNC6colHb3w")
@@ -460,6 +462,41 @@ def test_truncation_takes_back_a_recovery_point_whose_write_waits() -> None:
     truncate(manager, A0, 1)
     late()
     assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\na 0 0\n"
+
+
+def test_recovery_points_that_cannot_be_written_do_not_pile_up() -> None:
+    disk = SimulatedDisk(SeededRandom(1))
+    manager = manager_of(disk)
+    points = manager.live["/data"].recovery_points
+    points.write({A0: 7})
+    disk.fail(1, errno.ENOSPC, kinds={Kind.WRITE, Kind.CREATE}, path="/data/*", times=10**6)
+    for number in range(100):
+        with pytest.raises(DirectoryFull):
+            points.write({A0: number % 5, A1: 9})
+    assert len(points._possible) <= MAX_POSSIBLE
+    assert points.may_exceed(A0, 6), "this is in the file still"
+    assert points.may_exceed(A1, 8)
+    disk.clear_faults()
+    points.write({A0: 3})
+    assert not points.may_exceed(A0, 3)
+    assert not points.may_exceed(A1, 0)
+
+
+def test_a_log_start_that_is_written_late_releases_no_epochs_of_a_namesake() -> None:
+    disk = MemoryDisk()
+    manager = manager_of(disk)
+    log = manager.get_or_create(A0, is_new=True)
+    put(log, (b"k", b"1"), (b"k", b"2"))
+    log.advance_log_start(1)
+    directory = manager.live["/data"]
+    late = directory.plan_log_starts(manager.logs)
+    directory.plan_log_starts({})()  # it was deleted
+    late()
+    other = compacted_log()
+    put(other, (b"k", b"1"), (b"k", b"2"), (b"k", b"3"))
+    other.advance_log_start(2)
+    directory.plan_log_starts({A0: other})
+    assert other.epochs._deleted == [(0, 0)]
 
 
 def test_truncation_removes_an_epoch_without_records_from_the_file() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -149,16 +150,20 @@ def test_a_minority_that_is_cut_off_changes_nothing(tmp_path: Path) -> None:
             assert _creates(cluster[node_id], f"minority-{node_id}") is ErrorCode.REQUEST_TIMED_OUT
         for node_id in majority:
             name = f"majority-{node_id}"
-            eventually(
-                lambda node=cluster[node_id], name=name: (  # type: ignore[misc]
-                    _creates(node, name) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-                )
-            )
+            eventually(partial(_has_created, cluster[node_id], name))
         proxied.part()
         _agree(cluster, list(cluster.nodes))
         with cluster.admin(*minority) as admin:
             wanted = {f"majority-{node_id}" for node_id in majority}
             eventually(lambda: set(admin.list_topics()) == wanted)
+
+
+def _has_created(node: Node, name: str) -> bool:
+    return _creates(node, name) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+def _starts_after(node: Node, offset: int) -> bool:
+    return _offsets(node, "*.log")[0] > offset
 
 
 def _creates(node: Node, name: str) -> ErrorCode:
@@ -256,7 +261,7 @@ def test_a_voter_that_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
         end_offset = _offsets(cluster[away], "*.log")[-1]
         # Looked for every minute, as in Apache Kafka.
         for node_id in others:
-            eventually(lambda node=cluster[node_id]: _offsets(node, "*.log")[0] > end_offset, patience_s=200)  # type: ignore[misc]
+            eventually(partial(_starts_after, cluster[node_id], end_offset), patience_s=200)
         known = _offsets(cluster[away], "*.checkpoint")
         cluster.start(away)
         eventually(lambda: _offsets(cluster[away], "*.log")[0] > end_offset, "it fetched no snapshot")

@@ -170,6 +170,10 @@ class OffsetCheckpoint:
         return self._latest.plan(write)
 
 
+# How many contents of a file are told apart.
+MAX_POSSIBLE = 8
+
+
 class TrackedCheckpoint(OffsetCheckpoint):
     """One that knows what its file may contain while writes wait for workers."""
 
@@ -187,6 +191,8 @@ class TrackedCheckpoint(OffsetCheckpoint):
         return offsets
 
     def plan(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        if len(self._possible) >= MAX_POSSIBLE:
+            self._merge()
         number = self._latest.planned + 1
         self._possible[number] = offsets
         write = super().plan(offsets)
@@ -198,6 +204,14 @@ class TrackedCheckpoint(OffsetCheckpoint):
                 self._possible.pop(earlier, None)
 
         return replace
+
+    def _merge(self) -> None:
+        """Writes that fail for lack of space, again and again, must not pile up."""
+        possible, merged = self._possible, dict[TopicPartition, int]()
+        for offsets in list(possible.values()):
+            for partition, offset in offsets.items():
+                merged[partition] = max(offset, merged.get(partition, 0))
+        self._possible = {max(possible): merged}
 
     def may_exceed(self, partition: TopicPartition, offset: int) -> bool:
         """Whether a crash at any time could leave a larger offset of this partition in the file."""

@@ -36,6 +36,7 @@ class LogDir:
         "_disk",
         "_noted_gaps",
         "_noted_log_starts",
+        "_planned_log_starts",
         "directory_id",
         "gaps",
         "high_watermarks",
@@ -58,6 +59,7 @@ class LogDir:
         self._noted_gaps: dict[TopicPartition, int] | None = None
         # What log-start-offset-checkpoint says, as far as this process wrote it.
         self._noted_log_starts: dict[TopicPartition, int] = {}
+        self._planned_log_starts: dict[TopicPartition, int] = {}
         self.was_clean = False
         self.is_loaded = False
 
@@ -142,10 +144,14 @@ class LogDir:
             if log.log_start_offset > log.segments[0].base_offset
         }
         write = self.log_starts.plan(log_starts)
+        # Known again when it is written: a name in it may belong to another partition by then.
+        self._noted_log_starts = {}
+        self._planned_log_starts = log_starts
 
         def note() -> None:
             write()
-            self._noted_log_starts = log_starts
+            if self._planned_log_starts is log_starts:
+                self._noted_log_starts = log_starts
 
         return note
 
