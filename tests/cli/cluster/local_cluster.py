@@ -55,7 +55,7 @@ class LocalCluster:
     def run(self, *arguments: str) -> CommandResult:
         return self.barnabas("cluster", *arguments)
 
-    def status(self) -> dict[int, dict[str, Any]]:
+    def status(self) -> dict[Any, dict[str, Any]]:
         lines = self.run("status", "-o", "jsonl").out.splitlines()
         return {row["node"]: row for row in map(json.loads, lines)}
 

@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 def active(cluster: LocalCluster) -> int:
     (node_id,) = (node_id for node_id, row in cluster.status().items() if row["epoch"] is not None)
-    return node_id
+    return int(node_id)
 
 
 def test_a_cluster_is_found_again_and_up_is_idempotent(cluster: LocalCluster) -> None:

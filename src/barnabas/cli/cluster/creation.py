@@ -10,13 +10,16 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from barnabas.cli.cluster.layout import (
+    BROKER,
     HOST,
     Layout,
     LocalNode,
     choose_ports,
     planned_nodes,
+    planned_zookeepers,
     with_ports,
 )
+from barnabas.cli.cluster.zookeepers import write_files
 from barnabas.cli.storage.format import format_all, make_plan
 from barnabas.config.node.node import read_node
 from barnabas.config.values.properties import dumps
@@ -31,8 +34,8 @@ QUICK_TIMEOUTS = {
     "controller.quorum.election.backoff.max.ms": "150",
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
-    "group.initial.rebalance.delay.ms": "0",
 }
+ZOOKEEPER_SESSION_MS = 6_000
 # As Apache Kafka has them by default, if there are as many brokers.
 INTERNAL_REPLICAS, INTERNAL_MIN_ISR = 3, 2
 # Which nodes there are, and where: these options differ from node to node.
@@ -48,6 +51,7 @@ OWN_OPTIONS = (
     "log.dirs",
     "log.dir",
     "metadata.log.dir",
+    "zookeeper.connect",
 )
 NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 
@@ -74,13 +78,41 @@ def create(
     return layout
 
 
+def create_with_zookeeper(
+    disk: Disk,
+    folder: str,
+    brokers: int,
+    zookeepers: int,
+    port: int | None,
+    overrides: Mapping[str, str] = NO_OVERRIDES,
+) -> Layout:
+    """The same in ZooKeeper mode.  Brokers have the first ports; the cluster's id comes from the first of
+    them, which writes it into ZooKeeper."""
+    peers = 0 if zookeepers == 1 else 2 * zookeepers
+    ports = choose_ports(brokers + zookeepers + peers, port)
+    nodes = [
+        LocalNode(node_id, [BROKER], "", broker_port=ports[node_id - 1]) for node_id in range(1, brokers + 1)
+    ]
+    servers = planned_zookeepers(zookeepers, ports[brokers:])
+    layout = Layout(folder, "", nodes=nodes, overrides=dict(overrides), zookeepers=servers)
+    for node in layout.nodes:
+        read_node(properties(layout, node))
+    disk.make_folder(folder)
+    layout.write(disk)
+    return layout
+
+
 def format_nodes(disk: Disk, layout: Layout) -> Layout:
     """Writes the configuration of each node and formats its folder; continues where it was interrupted."""
+    if layout.zookeepers:
+        write_files(disk, layout)
     for node in layout.nodes:
         disk.make_folder(layout.node_folder(node))
         given = properties(layout, node)
         disk.write_atomically(layout.properties_file(node), dumps(given))
-        _format(disk, layout, node, given)
+        # In ZooKeeper mode a broker writes meta.properties at its first start.
+        if not layout.zookeepers:
+            _format(disk, layout, node, given)
     layout = replace(layout, is_formatted=True)
     layout.write(disk)
     return layout
@@ -92,19 +124,34 @@ def properties(layout: Layout, node: LocalNode) -> dict[str, str]:
     replicas = min(INTERNAL_REPLICAS, max(1, len(layout.brokers)))
     ends = [f"{name}://{HOST}:{port}" for name, port in listeners.items() if port is not None]
     return {
-        "process.roles": ",".join(node.roles),
-        "node.id": str(node.id),
+        **(_zookeeper_mode(layout, node) if layout.zookeepers else _kraft_mode(layout, node)),
         "listeners": ",".join(ends),
         "advertised.listeners": ",".join(ends),
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": layout.bootstrap_controllers,
         "log.dirs": layout.data_folder(node),
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         # With two brokers, one of them may be away.
         "transaction.state.log.min.isr": str(min(INTERNAL_MIN_ISR, max(1, replicas - 1))),
-        **QUICK_TIMEOUTS,
+        "group.initial.rebalance.delay.ms": "0",
         **layout.overrides,
+    }
+
+
+def _kraft_mode(layout: Layout, node: LocalNode) -> dict[str, str]:
+    return {
+        "process.roles": ",".join(node.roles),
+        "node.id": str(node.id),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": layout.bootstrap_controllers,
+        **QUICK_TIMEOUTS,
+    }
+
+
+def _zookeeper_mode(layout: Layout, node: LocalNode) -> dict[str, str]:
+    return {
+        "broker.id": str(node.id),
+        "zookeeper.connect": layout.zookeeper_connect,
+        "zookeeper.session.timeout.ms": str(ZOOKEEPER_SESSION_MS),
     }
 
 

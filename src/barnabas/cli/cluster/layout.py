@@ -5,14 +5,16 @@ node-1/server.properties   as `server-start` reads it
 node-1/data/               the log directory
 node-1/server.log
 node-1/process.json        the last process of the node
+zk-1/                      a ZooKeeper server, in ZooKeeper mode: see `zookeepers`
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import TypeAlias
 
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.runtime.disk.disk import Disk
@@ -27,6 +29,7 @@ MAX_PORT = 2**16 - 1
 MAX_COMBINED = 5
 MAX_NODES = 30
 BROKER, CONTROLLER = "broker", "controller"
+KRAFT, ZOOKEEPER = "kraft", "zookeeper"
 # How far from the first port free ones are searched.
 _PORT_STEP, _PORT_TRIES = 100, 200
 
@@ -51,6 +54,28 @@ class LocalNode:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalZooKeeper:
+    """A ZooKeeper server of a local cluster; `id` is how commands name it."""
+
+    number: int
+    client_port: int
+    peer_port: int
+    election_port: int
+
+    @property
+    def id(self) -> str:
+        return f"zk-{self.number}"
+
+    @property
+    def name(self) -> str:
+        return self.id
+
+
+# What commands start and stop.
+Member: TypeAlias = LocalNode | LocalZooKeeper
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """A local cluster, as its file has it."""
 
@@ -60,8 +85,23 @@ class Layout:
     nodes: list[LocalNode] = field(default_factory=list)
     # Options of all nodes, besides those that every local cluster has.
     overrides: dict[str, str] = field(default_factory=dict)
+    # Those of ZooKeeper mode; none in KRaft mode.
+    zookeepers: list[LocalZooKeeper] = field(default_factory=list)
 
-    def node_folder(self, node: LocalNode) -> str:
+    @property
+    def mode(self) -> str:
+        return ZOOKEEPER if self.zookeepers else KRAFT
+
+    @property
+    def members(self) -> list[Member]:
+        """All processes, in the order in which they start."""
+        return [*self.zookeepers, *self.nodes]
+
+    @property
+    def zookeeper_connect(self) -> str:
+        return ",".join(f"{HOST}:{each.client_port}" for each in self.zookeepers)
+
+    def node_folder(self, node: Member) -> str:
         return os.path.join(self.folder, node.name)
 
     def properties_file(self, node: LocalNode) -> str:
@@ -70,8 +110,9 @@ class Layout:
     def data_folder(self, node: LocalNode) -> str:
         return os.path.join(self.node_folder(node), "data")
 
-    def log_file(self, node: LocalNode) -> str:
-        return os.path.join(self.node_folder(node), "server.log")
+    def log_file(self, node: Member) -> str:
+        name = "zookeeper.log" if isinstance(node, LocalZooKeeper) else "server.log"
+        return os.path.join(self.node_folder(node), name)
 
     @property
     def brokers(self) -> list[LocalNode]:
@@ -82,8 +123,13 @@ class Layout:
         return [node for node in self.nodes if node.controller_port is not None]
 
     @property
+    def quorum(self) -> Sequence[Member]:
+        """Those of which a majority is needed: the controllers, or the ZooKeeper servers."""
+        return self.zookeepers or self.controllers
+
+    @property
     def majority(self) -> int:
-        return len(self.controllers) // 2 + 1
+        return len(self.quorum) // 2 + 1
 
     @property
     def bootstrap_servers(self) -> str:
@@ -109,6 +155,15 @@ class Layout:
             f"barnabas: the cluster has no node {node_id}; its nodes are {known}", Exit.NOT_FOUND
         )
 
+    def member(self, member_id: int | str) -> Member:
+        for server in self.zookeepers:
+            if server.id == member_id:
+                return server
+        if isinstance(member_id, int):
+            return self.node(member_id)
+        known = ", ".join(str(member.id) for member in self.members)
+        raise CommandError(f"barnabas: the cluster has no {member_id}; its nodes are {known}", Exit.NOT_FOUND)
+
     def write(self, disk: Disk) -> None:
         fields = asdict(self)
         del fields["folder"]
@@ -130,7 +185,8 @@ def read_layout(disk: Disk, folder: str) -> Layout | None:
         try:
             fields = json.loads(disk.read_bytes(path))
             nodes = [LocalNode(**node) for node in fields.pop("nodes")]
-            return Layout(folder, nodes=nodes, **fields)
+            zookeepers = [LocalZooKeeper(**server) for server in fields.pop("zookeepers", [])]
+            return Layout(folder, nodes=nodes, zookeepers=zookeepers, **fields)
         except (ValueError, TypeError, KeyError) as error:
             raise CommandError(f"barnabas: {path} is not the file of a local cluster ({error})") from error
     if disk.exists(folder) and not disk.is_folder(folder):
@@ -150,6 +206,15 @@ def planned_nodes(brokers: int, controllers: int) -> list[LocalNode]:
     else:
         roles = [[BROKER]] * brokers + [[CONTROLLER]] * controllers
     return [LocalNode(node_id, node_roles, "") for node_id, node_roles in enumerate(roles, 1)]
+
+
+def planned_zookeepers(count: int, ports: Sequence[int]) -> list[LocalZooKeeper]:
+    """The first ports are those of the clients; a server alone needs no others."""
+    others = iter(ports[count:])
+    return [
+        LocalZooKeeper(number, ports[number - 1], next(others, 0), next(others, 0))
+        for number in range(1, count + 1)
+    ]
 
 
 def with_ports(nodes: list[LocalNode], ports: list[int]) -> list[LocalNode]:

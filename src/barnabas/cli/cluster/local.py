@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 from argparse import Namespace
@@ -12,11 +13,15 @@ from functools import partial
 
 from barnabas.cli.cluster.layout import (
     CLUSTER_VARIABLE,
+    KRAFT,
     LOCK_FILE,
     MAX_NODES,
     MAX_PORT,
+    ZOOKEEPER,
     Layout,
     LocalNode,
+    LocalZooKeeper,
+    Member,
     default_folder,
     read_layout,
 )
@@ -36,6 +41,7 @@ from barnabas.runtime.disk.folder_disk import FolderDisk
 
 PROGRAM = "barnabas cluster up"
 DEFAULT_BROKERS = 3
+MAX_ZOOKEEPERS = 7
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 60
 # As in server_process, which takes long to import: stops a node without a controlled shutdown.
@@ -69,6 +75,13 @@ def declare_up(parser: ArgumentParser) -> None:
         metavar="N",
         help="number of separate controllers (default 0: the first brokers, at most 5, are controllers too)",
     )
+    add("--mode", choices=(KRAFT, ZOOKEEPER), help="where the metadata is kept (default kraft)")
+    add(
+        "--zookeepers",
+        type=whole_number(1, MAX_ZOOKEEPERS),
+        metavar="N",
+        help="number of ZooKeeper servers, with --mode zookeeper (default 1)",
+    )
     add("--port", type=whole_number(1, MAX_PORT), metavar="PORT", help="first port (default: free ports)")
     add(
         "--override",
@@ -87,8 +100,14 @@ def declare_status(parser: ArgumentParser) -> None:
 
 
 def _add_nodes(parser: ArgumentParser) -> None:
-    parser.add_argument("node", nargs="+", type=whole_number(0), metavar="N", help="id of the node")
+    parser.add_argument(
+        "node", nargs="+", type=_member_id, metavar="N", help="id of the node; zk-N for a ZooKeeper server"
+    )
     add_folder(parser)
+
+
+def _member_id(text: str) -> int | str:
+    return text if re.fullmatch(r"zk-\d+", text) else whole_number(0)(text)
 
 
 def declare_start(parser: ArgumentParser) -> None:
@@ -144,16 +163,16 @@ def locked(folder: str) -> Iterator[None]:
         lock.release()
 
 
-def process_of(layout: Layout, node: LocalNode) -> NodeProcess | None:
+def process_of(layout: Layout, node: Member) -> NodeProcess | None:
     return read_process(FolderDisk(), layout.node_folder(node))
 
 
-def state_of(layout: Layout, node: LocalNode) -> State:
+def state_of(layout: Layout, node: Member) -> State:
     process = process_of(layout, node)
     return State.NEW if process is None else process.state
 
 
-def running_nodes(layout: Layout, nodes: Sequence[LocalNode]) -> dict[int, NodeProcess]:
+def running_nodes(layout: Layout, nodes: Sequence[Member]) -> dict[int | str, NodeProcess]:
     processes = {node.id: process_of(layout, node) for node in nodes}
     return {
         node_id: process
@@ -178,18 +197,23 @@ def up(parser: ArgumentParser, options: Namespace) -> int:
             from barnabas.cli.cluster.creation import format_nodes
 
             layout = format_nodes(disk, layout)
-        code = start_stopped(layout, layout.nodes, options.timeout)
+        code = start_stopped(layout, layout.members, options.timeout)
     if code is Exit.OK:
         print(_summary(layout))
     return code
 
 
 def _create(disk: FolderDisk, folder: str, options: Namespace) -> Layout:
-    from barnabas.cli.cluster.creation import OWN_OPTIONS, create
+    from barnabas.cli.cluster.creation import OWN_OPTIONS, create, create_with_zookeeper
     from barnabas.config.errors import ConfigError
 
     brokers = DEFAULT_BROKERS if options.brokers is None else options.brokers
     controllers = options.controllers or 0
+    with_zookeeper = options.mode == ZOOKEEPER
+    if options.zookeepers is not None and not with_zookeeper:
+        raise UsageError(f"{PROGRAM}: --zookeepers needs --mode zookeeper")
+    if controllers and with_zookeeper:
+        raise UsageError(f"{PROGRAM}: in ZooKeeper mode brokers are the controllers: leave --controllers out")
     if not 0 < brokers + controllers <= MAX_NODES:
         raise UsageError(f"{PROGRAM}: a cluster has between 1 and {MAX_NODES} nodes")
     overrides = _overrides(options)
@@ -197,9 +221,23 @@ def _create(disk: FolderDisk, folder: str, options: Namespace) -> Layout:
         if key in OWN_OPTIONS:
             raise UsageError(f"{PROGRAM}: --override {key}: each node of a local cluster has its own")
     try:
+        if with_zookeeper:
+            _need_zookeeper()
+            servers = options.zookeepers or 1
+            return create_with_zookeeper(disk, folder, brokers, servers, options.port, overrides)
         return create(disk, folder, brokers, controllers, options.port, overrides)
     except ConfigError as error:
         raise CommandError(f"barnabas: {error}") from error
+
+
+def _need_zookeeper() -> None:
+    """Before anything is written: Java, the jars and the client."""
+    from barnabas.cli.zookeeper.java_server import class_path, java
+    from barnabas.runtime.zookeeper.kazoo_client import kazoo_sessions
+
+    java()
+    class_path()
+    kazoo_sessions()
 
 
 def _overrides(options: Namespace) -> dict[str, str]:
@@ -211,8 +249,14 @@ def _overrides(options: Namespace) -> dict[str, str]:
 def _check_same(layout: Layout, options: Namespace) -> None:
     """An existing cluster keeps its nodes and ports."""
     separate = sum(node.broker_port is None for node in layout.nodes)
-    has = {"--brokers": len(layout.brokers), "--controllers": separate, "--port": min(layout.nodes[0].ports)}
-    asked = {"--brokers": options.brokers, "--controllers": options.controllers, "--port": options.port}
+    has = {
+        "--brokers": len(layout.brokers),
+        "--controllers": separate,
+        "--port": min(layout.nodes[0].ports),
+        "--mode": layout.mode,
+        "--zookeepers": len(layout.zookeepers),
+    }
+    asked = {flag: getattr(options, flag.removeprefix("--")) for flag in has}
     for key, wanted in _overrides(options).items() if options.override else ():
         if layout.overrides.get(key) != wanted:
             raise CommandError(
@@ -228,11 +272,14 @@ def _check_same(layout: Layout, options: Namespace) -> None:
 
 
 def _summary(layout: Layout) -> str:
-    nodes = len(layout.nodes)
+    nodes = len(layout.members)
+    cluster = f" (cluster {layout.cluster_id})" if layout.cluster_id else ""
     lines = [
-        f"barnabas: {nodes} node{'s are' if nodes > 1 else ' is'} up (cluster {layout.cluster_id})",
+        f"barnabas: {nodes} node{'s are' if nodes > 1 else ' is'} up{cluster}",
         f"  bootstrap servers      {layout.bootstrap_servers or '-'}",
-        f"  bootstrap controllers  {layout.bootstrap_controllers}",
+        f"  bootstrap controllers  {layout.bootstrap_controllers}"
+        if not layout.zookeepers
+        else f"  ZooKeeper              {layout.zookeeper_connect}",
         f"  folder                 {layout.folder}",
     ]
     return "\n".join(lines)
@@ -240,22 +287,25 @@ def _summary(layout: Layout) -> str:
 
 def start(parser: ArgumentParser, options: Namespace) -> int:
     layout = existing_layout(options)
-    nodes = [layout.node(node_id) for node_id in dict.fromkeys(options.node)]
+    nodes = [layout.member(member_id) for member_id in dict.fromkeys(options.node)]
     with locked(layout.folder):
         return start_stopped(layout, nodes, options.timeout)
 
 
-def start_stopped(layout: Layout, nodes: Sequence[LocalNode], timeout_s: int) -> Exit:
+def start_stopped(layout: Layout, nodes: Sequence[Member], timeout_s: int) -> Exit:
     running = running_nodes(layout, nodes)
     for node_id, process in running.items():
         print(f"barnabas: node {node_id} is {process.state} already (pid {process.pid})")
     stopped = [node for node in nodes if node.id not in running]
-    if not stopped:
-        return Exit.OK
+    code = _start_zookeepers(
+        layout, [node for node in stopped if isinstance(node, LocalZooKeeper)], timeout_s
+    )
+    brokers = [node for node in stopped if isinstance(node, LocalNode)]
+    if not brokers or code is not Exit.OK:
+        return code
     from barnabas.cli.cluster.starting import start_nodes
 
-    code = Exit.OK
-    for node_id, outcome in start_nodes(layout, stopped, timeout_s * 1_000).items():
+    for node_id, outcome in start_nodes(layout, brokers, timeout_s * 1_000).items():
         node = layout.node(node_id)
         started = process_of(layout, node)
         if outcome.is_ready and started is not None:
@@ -269,19 +319,38 @@ def start_stopped(layout: Layout, nodes: Sequence[LocalNode], timeout_s: int) ->
     return code
 
 
+def _start_zookeepers(layout: Layout, servers: Sequence[LocalZooKeeper], timeout_s: int) -> Exit:
+    """Before the brokers: those wait for a majority."""
+    if not servers:
+        return Exit.OK
+    from barnabas.cli.cluster.zookeepers import start_servers
+
+    code = Exit.OK
+    failed = start_servers(FolderDisk(), layout, servers, timeout_s * 1_000)
+    for server in servers:
+        process = process_of(layout, server)
+        if server.id in failed:
+            code = Exit.FAILED
+            print(f"barnabas: node {server.id} did not start: {failed[server.id]}")
+        elif process is not None:
+            print(f"barnabas: node {server.id} is up (pid {process.pid})")
+    return code
+
+
 def _hint(layout: Layout) -> str:
-    running = len(running_nodes(layout, layout.controllers))
+    running = len(running_nodes(layout, layout.quorum))
     if running < layout.majority:
-        return f": {running} of {len(layout.controllers)} controllers run, and {layout.majority} are needed"
+        kind = "ZooKeeper servers" if layout.zookeepers else "controllers"
+        return f": {running} of {len(layout.quorum)} {kind} run, and {layout.majority} are needed"
     return "; see its log"
 
 
 # Stopping ---------------------------------------------------------------------------------------------------
 
 
-def _release_without_quorum(layout: Layout, stopping: Sequence[NodeProcess]) -> None:
-    """A controlled shutdown needs a controller: without a quorum it would wait for minutes."""
-    if len(running_nodes(layout, layout.controllers)) < layout.majority:
+def _release_without_quorum(layout: Layout, stopping: Sequence[NodeProcess], *, all_stop: bool) -> None:
+    """A controlled shutdown needs a controller and brokers that stay: without, it would wait for minutes."""
+    if all_stop or len(running_nodes(layout, layout.quorum)) < layout.majority:
         for process in stopping:
             send_signal(process, STOP_ALONE)
 
@@ -289,7 +358,7 @@ def _release_without_quorum(layout: Layout, stopping: Sequence[NodeProcess]) -> 
 def stop(parser: ArgumentParser, options: Namespace) -> int:
     """One after another, so that each can hand over its leaderships to one that stays."""
     layout = existing_layout(options)
-    nodes = [layout.node(node_id) for node_id in dict.fromkeys(options.node)]
+    nodes = [layout.member(member_id) for member_id in dict.fromkeys(options.node)]
     with locked(layout.folder):
         for node in nodes:
             end_nodes(layout, [node], signal.SIGTERM, options.timeout)
@@ -298,7 +367,7 @@ def stop(parser: ArgumentParser, options: Namespace) -> int:
 
 def kill(parser: ArgumentParser, options: Namespace) -> int:
     layout = existing_layout(options)
-    nodes = [layout.node(node_id) for node_id in dict.fromkeys(options.node)]
+    nodes = [layout.member(member_id) for member_id in dict.fromkeys(options.node)]
     with locked(layout.folder):
         end_nodes(layout, nodes, signal.SIGKILL, STOP_TIMEOUT_S)
     return Exit.OK
@@ -309,10 +378,11 @@ def down(parser: ArgumentParser, options: Namespace) -> int:
     with locked(layout.folder):
         others = [node for node in layout.nodes if node not in layout.controllers]
         if others:
-            end_nodes(layout, others, signal.SIGTERM, options.timeout)
-        end_nodes(layout, layout.controllers, signal.SIGTERM, options.timeout)
+            all_stop = layout.mode == ZOOKEEPER
+            end_nodes(layout, others, signal.SIGTERM, options.timeout, all_stop=all_stop)
+        end_nodes(layout, layout.quorum, signal.SIGTERM, options.timeout)
         if options.delete:
-            for node in layout.nodes:
+            for node in layout.members:
                 shutil.rmtree(layout.node_folder(node), ignore_errors=True)
             shutil.rmtree(layout.folder)
     if options.delete:
@@ -325,18 +395,28 @@ def down(parser: ArgumentParser, options: Namespace) -> int:
 _ENDS = {signal.SIGTERM: "has stopped", signal.SIGKILL: "was killed"}
 
 
-def end_nodes(layout: Layout, nodes: Sequence[LocalNode], number: signal.Signals, timeout_s: int) -> None:
+def end_nodes(
+    layout: Layout,
+    nodes: Sequence[Member],
+    number: signal.Signals,
+    timeout_s: int,
+    *,
+    all_stop: bool = False,
+) -> None:
     running = running_nodes(layout, nodes)
     for node in nodes:
         if node.id not in running:
             print(f"barnabas: node {node.id} is not running ({state_of(layout, node)})")
     for process in running.values():
         send_signal(process, number)
-    release = partial(_release_without_quorum, layout, list(running.values()))
+    brokers = [running[node.id] for node in nodes if node.id in running and isinstance(node, LocalNode)]
+    release = partial(_release_without_quorum, layout, brokers, all_stop=all_stop)
     left = wait_for_end(list(running.values()), timeout_s * 1_000, release)
     for node_id, process in running.items():
         if process not in left:
             print(f"barnabas: node {node_id} {_ENDS[number]} (pid {process.pid})")
+    if number == signal.SIGTERM:
+        _remember_stopped(layout, [node for node in nodes if node.id in running])
     if left:
         slow = [node_id for node_id, process in running.items() if process in left]
         names = " ".join(map(str, slow))
@@ -345,3 +425,12 @@ def end_nodes(layout: Layout, nodes: Sequence[LocalNode], number: signal.Signals
             f" barnabas cluster kill {names}",
             Exit.TIMED_OUT,
         )
+
+
+def _remember_stopped(layout: Layout, nodes: Sequence[Member]) -> None:
+    """Brokers do so themselves."""
+    from barnabas.cli.cluster.zookeepers import has_stopped
+
+    for node in nodes:
+        if isinstance(node, LocalZooKeeper):
+            has_stopped(FolderDisk(), layout, node)

@@ -92,7 +92,12 @@ def make_parser() -> KafkaParser:
 def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
-    action = check_flags(FlagRules(parser, options), options)
+    with_zookeeper = _is_of_zookeeper(options)
+    action = check_flags(FlagRules(parser, options), options, with_zookeeper=with_zookeeper)
+    if with_zookeeper:
+        from barnabas.cli.topics import zookeeper_topics
+
+        return zookeeper_topics.run(options)
     from barnabas.cli.framework.kafka_errors import error_prefix
 
     with error_prefix(FAILED):
@@ -113,13 +118,22 @@ def run(arguments: Sequence[str]) -> int:
     return Exit.OK
 
 
-def check_flags(rules: FlagRules, options: Namespace) -> str:
+def _is_of_zookeeper(options: Namespace) -> bool:
+    """Whether --zookeeper names a ZooKeeper; where there is none, brokers are asked instead."""
+    if not options.old_zookeeper or options.bootstrap_server:
+        return False
+    from barnabas.cli.topics.zookeeper_topics import is_zookeeper_there
+
+    return is_zookeeper_there(options.old_zookeeper)
+
+
+def check_flags(rules: FlagRules, options: Namespace, *, with_zookeeper: bool) -> str:
     """The action; conflicting flags are refused with Apache Kafka's messages."""
     action = rules.exactly_one(
         ACTIONS,
         "Command must include exactly one action: --list, --describe, --create, --alter or --delete",
     )
-    if options.delete_config:
+    if options.delete_config and not with_zookeeper:
         print(
             "delete-config option is no longer supported and deprecated since version 4.0. "
             "The config will be fully removed in future releases.",
@@ -137,7 +151,7 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
         )
     if action not in ("--list", "--describe"):
         rules.require("--topic")
-    if action == "--alter":
+    if action == "--alter" and not with_zookeeper:
         if options.config:
             rules.refuse(
                 'Option combination "[[bootstrap-server], [config]]" can\'t be used with option "[alter]"'
@@ -150,6 +164,10 @@ def check_flags(rules: FlagRules, options: Namespace) -> str:
         rules.forbid("--replica-assignment", ["--partitions", "--replication-factor"])
     for report in REPORTS:
         rules.forbid(report, ["--topics-with-overrides"])
+    if with_zookeeper:
+        from barnabas.cli.topics.zookeeper_topics import check_flags_of_zookeeper
+
+        check_flags_of_zookeeper(rules, options)
     return action
 
 
@@ -190,6 +208,11 @@ def delete(admin: AnyAdmin, options: Namespace) -> None:
 
 def checked_topic(options: Namespace) -> NewTopic:
     """The topic of --create or --alter, checked before the cluster is contacted."""
+    return NewTopic(options, *checked_topic_options(options))
+
+
+def checked_topic_options(options: Namespace) -> tuple[dict[str, str], list[list[int]]]:
+    """The options of the topic, and the replicas of its partitions if they are given."""
     from barnabas.config import TOPIC
 
     configs = dict(_config(text) for text in options.config or ())
@@ -203,7 +226,7 @@ def checked_topic(options: Namespace) -> NewTopic:
             raise UsageError(f"{FAILED}The replication factor must be {bounds}")
         if options.partitions is not None and options.partitions < 1:
             raise UsageError(f"{FAILED}The partitions must be greater than 0")
-    return NewTopic(options, configs, replica_assignment(options.replica_assignment))
+    return configs, replica_assignment(options.replica_assignment)
 
 
 def _config(text: str) -> tuple[str, str]:

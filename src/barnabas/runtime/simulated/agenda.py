@@ -119,8 +119,11 @@ class Agenda:
         """Run the next event; False if there is none."""
         return self.run(None, 1) == 1
 
-    def run(self, end_ns: int | None, most: int) -> int:
-        """Run events up to this time, `most` of them; returns their number."""
+    def run(self, end_ns: int | None, most: int, is_over: Callable[[], bool] | None = None) -> int:
+        """Run events up to this time, `most` of them, or until `is_over`, which is asked after every event.
+
+        Returns their number.
+        """
         heap, keys = self._heap, self._keys
         ran = 0
         while heap and ran < most:
@@ -137,6 +140,8 @@ class Agenda:
             self.events += 1
             ran += 1
             action()
+            if is_over is not None and is_over():
+                break
         return ran
 
     def note(self, line: str) -> None:

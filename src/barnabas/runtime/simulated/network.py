@@ -9,11 +9,15 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.network.connection import ConnectionContext, StreamConnection
 from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler
 from barnabas.runtime.simulated.streams import RETRANSMIT_NS, Host, SimulatedWire, Streams, os_error
+
+if TYPE_CHECKING:
+    from barnabas.runtime.tls.context import Tls
 
 FIRST_EPHEMERAL_PORT = 49_152
 
@@ -68,7 +72,8 @@ class SimulatedNetwork:
         self.internet = internet
         self._host = host
         self._limits = limits if limits is not None else NetworkLimits()
-        self._around = self._new_context()
+        # Made for the first connection: it has a large buffer, and many scenarios send messages only.
+        self._around: ConnectionContext | None = None
         internet.hosts[host_name(host.id)] = host
 
     @property
@@ -76,9 +81,14 @@ class SimulatedNetwork:
         return self._host
 
     def listen(
-        self, host: str, port: int, on_connection: Callable[[Address], StreamHandler | None]
+        self,
+        host: str,
+        port: int,
+        on_connection: Callable[[Address], StreamHandler | None],
+        tls: Tls | None = None,
     ) -> SimulatedListener:
         """The host is always this node's own; an empty one means the same."""
+        _refuse(tls)
         own = host_name(self._host.id)
         if host not in ("", own):
             raise os_error(errno.EADDRNOTAVAIL)
@@ -88,7 +98,8 @@ class SimulatedNetwork:
         listener = self.internet.listeners[address] = SimulatedListener(self, address, on_connection)
         return listener
 
-    def connect(self, host: str, port: int, handler: StreamHandler) -> None:
+    def connect(self, host: str, port: int, handler: StreamHandler, tls: Tls | None = None) -> None:
+        _refuse(tls)
         local = Address(host_name(self._host.id), self.internet.free_port())
         attempt = _Attempt(self, handler, local, Address(host, port))
         deadline_ns = self._host.clock.monotonic_ns() + self._limits.connect_timeout_ms * NS_PER_MS
@@ -97,11 +108,13 @@ class SimulatedNetwork:
 
     def close(self) -> None:
         self._close_listeners()
-        for connection in list(self._around.connections):
+        for connection in list(self._around.connections if self._around is not None else ()):
             connection.close()
 
     def adopt(self, wire: SimulatedWire, handler: StreamHandler, local: Address, peer: Address) -> None:
         """Make a connection of one end of a stream."""
+        if self._around is None:
+            self._around = self._new_context()
         wire.connection = StreamConnection(wire, handler, self._around, local, peer)
         wire.connection.start()
 
@@ -114,7 +127,7 @@ class SimulatedNetwork:
             self.internet.streams.forget(wire)
             if notify_peers:
                 wire.reset_peer_later()
-        self._around = self._new_context()
+        self._around = None
 
     def _close_listeners(self) -> None:
         for listener in list(self.internet.listeners.values()):
@@ -207,3 +220,8 @@ class _Attempt:
 
     def _is_alive(self) -> bool:
         return self._host.is_up and self._host.life == self._life
+
+
+def _refuse(tls: Tls | None) -> None:
+    if tls is not None:
+        raise ValueError("simulated streams have no TLS: OpenSSL draws random numbers that no seed repeats")

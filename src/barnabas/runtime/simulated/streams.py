@@ -187,7 +187,16 @@ class SimulatedWire:
         return (readable | writable) & self._mask
 
     def _report_later(self) -> None:
-        if self.is_open and not self._report_due and self._ready():
+        # What is asked for most comes first: this is done several times for every piece.
+        mask = self._mask
+        if (
+            not self._report_due
+            and self.is_open
+            and (
+                (mask & READ and (self._inbox or self._ended or self._reset))
+                or (mask & WRITE and (self._reset or self._space() > 0))
+            )
+        ):
             self._report_due = True
             self.host.after(0, self._report)
 

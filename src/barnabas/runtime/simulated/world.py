@@ -121,6 +121,11 @@ class Node:
         self._agenda.note(f"n{self.id} paused")
         self._busy_until_ns = max(self._busy_until_ns, self._agenda.now_ns + duration_ns)
 
+    @property
+    def stalled_ns(self) -> int:
+        """How long nothing runs on it yet: its loop waits for a slow disk, or it is paused."""
+        return max(0, self._busy_until_ns - self._agenda.now_ns)
+
     def halt(self, error: BaseException) -> None:
         """The program fails (an executor's `on_failure`): the process ends, the machine stays on.
 
@@ -181,7 +186,7 @@ class World:
         self.streams = Streams(self.agenda, self.links, self.random_for("streams"))
         self.internet = Internet(self.streams)
         self.nodes: dict[int, Node] = {}
-        # The node that ran last: checkers need not look at the others.
+        # The node that has run since the last check, if any: checkers need not look at the others.
         self.active: Node | None = None
         # What the world itself has found wrong.
         self.violation: InvariantError | None = None
@@ -209,21 +214,32 @@ class World:
 
     def run(self, duration_ns: int | None = None, *, until: Callable[[], bool] | None = None) -> None:
         """Run events until the duration is over, `until` holds, or no events remain."""
+        if until is not None and until():
+            return
         end_ns = None if duration_ns is None else self.now_ns + duration_ns
-        agenda, checkers = self.agenda, self.checkers
-        # If something is looked at after every event, they are run one by one.
-        most = MAX_EVENTS if until is None and not checkers else 1
-        for _ in range(MAX_EVENTS // most):
-            if until is not None and until():
-                return
-            if agenda.run(end_ns, most) < most:
-                agenda.now_ns = agenda.now_ns if end_ns is None else end_ns
-                return
-            if self.violation is not None:
-                raise self.violation
-            for check in checkers:
-                check()
-        raise InvariantError(f"no end after {MAX_EVENTS} events: something goes round in circles")
+        has_ended = False
+
+        def is_over() -> bool:
+            nonlocal has_ended
+            self._check()
+            has_ended = until is not None and until()
+            return has_ended
+
+        is_watched = until is not None or bool(self.checkers)
+        ran = self.agenda.run(end_ns, MAX_EVENTS, is_over if is_watched else None)
+        self._check()
+        if ran == MAX_EVENTS and not has_ended:
+            raise InvariantError(f"no end after {MAX_EVENTS} events: something goes round in circles")
+        if not has_ended and end_ns is not None:
+            self.agenda.now_ns = end_ns
+
+    def _check(self) -> None:
+        """After every event."""
+        if self.violation is not None:
+            raise self.violation
+        for check in self.checkers:
+            check()
+        self.active = None
 
     def _deliver(self, sender: int, to: int, message: object) -> None:
         node = self.nodes.get(to)

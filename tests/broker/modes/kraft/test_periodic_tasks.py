@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -22,6 +23,7 @@ class Driven:
         self.now_ns = 0
         self.timers = Timers()
         self.controller = self
+        self.state = SimpleNamespace(token_index=None)
         self.imbalanced = 0
         self.balanced: list[tuple[int, int]] = []
         self.refusal: KafkaError | None = None

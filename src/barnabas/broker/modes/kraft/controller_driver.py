@@ -98,6 +98,7 @@ class ControllerDriver:
                 next_offset=self._store.end_offset,
                 version=version,
                 principal=principal,
+                wall_ms=self._clock.wall_ms(),
             )
             decision = self.controller.decide(request, context)
             if decision.kraft_version is not None and self.active_epoch is not None:

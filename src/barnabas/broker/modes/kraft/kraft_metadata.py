@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.principals import LOCALHOST
 from barnabas.base.units import NS_PER_MS
+from barnabas.broker.modes.kraft.broker_view import BrokerView
+from barnabas.broker.modes.kraft.components import Components, abandon
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.controller_registration import ControllerRegistration
 from barnabas.broker.modes.kraft.describe_quorum import describe_quorum
@@ -30,6 +32,7 @@ from barnabas.broker.modes.kraft.quorum_setup import (
 from barnabas.broker.modes.kraft.raft_store import RaftStore
 from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
 from barnabas.broker.peers.controller_channel import ControllerChannel
+from barnabas.broker.peers.peer_connection import NO_SECURITY, PeerSecurity
 from barnabas.broker.peers.peers import Peers
 from barnabas.broker.timeline import Timeline
 from barnabas.config.errors import ConfigError
@@ -67,18 +70,7 @@ logger = logging.getLogger(__name__)
 RESIGNATION_MS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class _Components:
-    """The components of a started node."""
-
-    folder: MetadataFolder
-    store: RaftStore
-    driver: ControllerDriver
-    periodic_tasks: PeriodicTasks
-    snapshot_generator: SnapshotGenerator
-
-
-class KraftMetadata:
+class KraftMetadata(BrokerView):
     """The cluster's metadata as this node knows it, and the channel to the controller."""
 
     def __init__(
@@ -91,6 +83,7 @@ class KraftMetadata:
         timers: TimerService,
         workers: WorkerPool,
         network: Network,
+        security: PeerSecurity = NO_SECURITY,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.cluster_id = ""
@@ -104,12 +97,13 @@ class KraftMetadata:
         self._timers = timers
         self._workers = workers
         self._network = network
+        self._security = security
         self._on_failure = on_failure
         self._channel: ControllerChannel | None = None
         self._loader = MetadataLoader()
         self._started: Promise[None] = Promise()
         self._folder: MetadataFolder | None = None
-        self._components: _Components | None = None
+        self._components: Components | None = None
         self._bootstrap: list[Message] = []
         # The end offset of the log when this process started.
         self._process_start_offset = 0
@@ -117,8 +111,6 @@ class KraftMetadata:
         self._registration = ControllerRegistration(
             random_uuid(random), self._registration_request, self.send_request, clock, timers
         )
-
-    # Calls of the broker
 
     @property
     def incarnation_id(self) -> Uuid:
@@ -158,7 +150,13 @@ class KraftMetadata:
         self._loader.install(publisher)
 
     def send_request(
-        self, request: Message, version: int, principal: str, *, is_forwarded: bool = False
+        self,
+        request: Message,
+        version: int,
+        principal: str,
+        *,
+        host: str = LOCALHOST,
+        is_forwarded: bool = False,
     ) -> Promise[Message]:
         """The controller channel: completed when all records that the response depends on are committed.
 
@@ -170,7 +168,9 @@ class KraftMetadata:
             return response
         if is_forwarded or not self.is_active:
             assert self._channel is not None, "it is connected before it is used"
-            return self._channel.send_request(request, version, principal, is_forwarded=is_forwarded)
+            return self._channel.send_request(
+                request, version, principal, host=host, is_forwarded=is_forwarded
+            )
         if isinstance(request, DescribeQuorumRequest | AddRaftVoterRequest | RemoveRaftVoterRequest):
             return self.ask_quorum(request, version)
         return self._components.driver.ask(request, version, principal)
@@ -206,8 +206,6 @@ class KraftMetadata:
         listener = self._node.listeners.controller_names[0]
         return change_voters(store, request, self.cluster_id, listener)
 
-    # Starting
-
     def start(self) -> Promise[None]:
         """Opens and loads the directory; completes when this node leads and its image is committed.
 
@@ -230,7 +228,7 @@ class KraftMetadata:
         components.store.stand()
         return self._started
 
-    def _open_timeline(self, components: _Components, log_dir: str, log: RaftLog) -> None:
+    def _open_timeline(self, components: Components, log_dir: str, log: RaftLog) -> None:
         self.timeline.open(log_dir, log.end_offset)
         if log.snapshot is not None:
             self.timeline.skip_to(log.snapshot.offset)
@@ -269,6 +267,7 @@ class KraftMetadata:
             clock=self._clock,
             timers=self._timers,
             random=self._random,
+            security=self._security,
         )
 
     def _controller_address(self, store: RaftStore) -> Address | None:
@@ -294,7 +293,7 @@ class KraftMetadata:
         self.cluster_id = properties.cluster_id
         return ZERO_UUID if properties.directory_id is None else properties.directory_id
 
-    def _build(self, folder: MetadataFolder, loaded: LoadedFolder, directory_id: Uuid) -> _Components:
+    def _build(self, folder: MetadataFolder, loaded: LoadedFolder, directory_id: Uuid) -> Components:
         node, settings = self._node, self._node.settings
         me = own_voter(
             loaded.quorum.history.voters,
@@ -330,9 +329,7 @@ class KraftMetadata:
             folder, settings, self._clock, self._timers, self._workers, store.snapshot_taken, self._fail
         )
         periodic_tasks = PeriodicTasks(driver, settings, self._clock, self._timers)
-        return _Components(folder, store, driver, periodic_tasks, snapshot_generator)
-
-    # Notifications of the store
+        return Components(folder, store, driver, periodic_tasks, snapshot_generator)
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
         """Loads committed batches chunk by chunk; publishes them at the end as one delta."""
@@ -370,6 +367,11 @@ class KraftMetadata:
         heartbeats = self._components.driver.controller.state.heartbeats
         silence_ns = heartbeats.silence_ns(broker_id, self._clock.monotonic_ns())
         return None if silence_ns is None else silence_ns > heartbeats.session_timeout_ns
+
+    def expire_session(self, broker_id: int) -> None:
+        """Called on the active controller: the broker's process has ended, and is fenced soon."""
+        assert self._components is not None
+        self._components.periodic_tasks.expire(broker_id)
 
     def _following(self) -> None:
         """Called with committed metadata of a leader elsewhere: this node is a standby, or a broker."""
@@ -450,8 +452,6 @@ class KraftMetadata:
             self._started.fail(error)
         self._on_failure(error)
 
-    # Stopping
-
     def stop(self) -> Promise[None]:
         """Refuses requests, waits for pending writes, and closes the log cleanly."""
         done: Promise[None] = Promise()
@@ -463,17 +463,17 @@ class KraftMetadata:
         if folder is None:
             done.set(None)
         elif components is None or components.store.failure is not None or not self._started.done:
-            _abandon(folder, components, done)
+            abandon(folder, components, done)
         elif self.is_active and components.store.quorum.is_alone:
             components.periodic_tasks.stop()
             components.driver.refuse_requests()
-            close = partial(self._close, components, done)
-            components.driver.when_committed(close, lambda _: _abandon(folder, components, done))
+            close = partial(components.close, self._workers, done)
+            components.driver.when_committed(close, lambda _: abandon(folder, components, done))
         else:
             self._leave(components, done)
         return done
 
-    def _leave(self, components: _Components, done: Promise[None]) -> None:
+    def _leave(self, components: Components, done: Promise[None]) -> None:
         """A leader resigns first, so that another is elected at once; the others only close."""
         is_leader = components.store.quorum.is_leader
         self.timeline.is_stopping = True
@@ -482,35 +482,4 @@ class KraftMetadata:
         components.store.shut_down()
         delay_ns = RESIGNATION_MS * NS_PER_MS if is_leader else 0
         deadline_ns = self._clock.monotonic_ns() + delay_ns
-        self._timers.set((self, "leave"), deadline_ns, partial(self._close, components, done))
-
-    def _close(self, components: _Components, done: Promise[None]) -> None:
-        components.driver.close()
-        components.store.close()
-        components.snapshot_generator.close()
-
-        def closed(_: object, error: BaseException | None) -> None:
-            if error is None:
-                done.set(None)
-            else:
-                done.fail(error)
-
-        # A worker may still sync or truncate.
-        components.store.when_idle(lambda: self._workers.submit(components.folder.close, closed))
-
-
-def _abandon(folder: MetadataFolder, components: _Components | None, done: Promise[None]) -> None:
-    """Closes the files without syncing, after a failure or an incomplete start."""
-
-    def abandon() -> None:
-        folder.abandon()
-        done.set(None)
-
-    if components is None:
-        abandon()
-        return
-    components.periodic_tasks.stop()
-    components.driver.close()
-    components.store.close()
-    components.snapshot_generator.close()
-    components.store.when_idle(abandon)
+        self._timers.set((self, "leave"), deadline_ns, partial(components.close, self._workers, done))

@@ -14,6 +14,7 @@ from barnabas.base.errors import KafkaError
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.config import Settings
+from barnabas.controller.decision import MAX_RECORDS_PER_BATCH
 from barnabas.controller.replication.elections import MAX_CHANGES_AT_ONCE, MAX_ELECTIONS_PER_ROUND
 from barnabas.protocol.records.metadata import NoOpRecord
 from barnabas.protocol.schema import Message
@@ -28,6 +29,10 @@ CHECKS_PER_SESSION = 8
 NEXT_BATCH_MS = 10
 # Stale brokers that are fenced in one run; each takes one record per partition in whose ISR it was.
 MAX_FENCED_AT_ONCE = 100
+
+
+# The task that fences brokers.
+FENCE = "fence"
 
 
 class _Task(NamedTuple):
@@ -54,7 +59,7 @@ class PeriodicTasks:
         self._tasks = [
             _Task("no-op", settings["metadata.max.idle.interval.ms"], lambda: [NoOpRecord()]),
             _Task(
-                "fence",
+                FENCE,
                 max(1, session_ms // CHECKS_PER_SESSION),
                 self._fence_stale,
                 MAX_FENCED_AT_ONCE,
@@ -84,6 +89,16 @@ class PeriodicTasks:
                 )
             )
 
+        if controller.state.token_index is not None:
+            self._tasks.append(
+                _Task(
+                    "tokens",
+                    settings["delegation.token.expiry.check.interval.ms"],
+                    self._remove_over_tokens,
+                    records_per_run=MAX_RECORDS_PER_BATCH,
+                )
+            )
+
     def start(self) -> None:
         for task in self._tasks:
             self._schedule(task, task.interval_ms)
@@ -91,6 +106,13 @@ class PeriodicTasks:
     def stop(self) -> None:
         for task in self._tasks:
             self._timers.cancel((self, task.name))
+
+    def expire(self, broker_id: int) -> None:
+        """The session of a broker has expired: it is fenced without waiting for the next check."""
+        self._driver.controller.state.heartbeats.expire(broker_id, self._clock.monotonic_ns())
+        for task in self._tasks:
+            if task.name == FENCE:
+                self._schedule(task, 0)
 
     def _schedule(self, task: _Task, delay_ms: int) -> None:
         """Schedules the next run; an interval of 0 means never."""
@@ -110,6 +132,9 @@ class PeriodicTasks:
                     return
         except KafkaError as error:
             logger.warning("the controller's task %r is postponed to its next run: %s", task.name, error)
+
+    def _remove_over_tokens(self) -> list[Message]:
+        return self._driver.controller.remove_over_tokens(self._clock.wall_ms())
 
     def _fence_stale(self) -> list[Message]:
         return self._driver.controller.fence_stale(self._clock.monotonic_ns())

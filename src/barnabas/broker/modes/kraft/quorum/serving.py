@@ -27,14 +27,14 @@ def serve(
 ) -> Promise[Message]:
     """Have the Raft node decide on a request of another node."""
     check_cluster(broker.authorizer, context, operation)
-    if request.cluster_id is not None and request.cluster_id != broker.metadata.cluster_id:
+    if request.cluster_id is not None and request.cluster_id != broker.quorum.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"the request is for the cluster {request.cluster_id}, this node belongs to"
-            f" {broker.metadata.cluster_id}",
+            f" {broker.quorum.cluster_id}",
         )
     version, listener = context.api_version, context.listener
-    decided = broker.metadata.quorum_request(decode_request(request, version))
+    decided = broker.quorum.quorum_request(decode_request(request, version))
     response: Promise[Message] = Promise()
     decided.then(lambda answer: response.set(encode(answer, version, listener)), response.fail)
     return response

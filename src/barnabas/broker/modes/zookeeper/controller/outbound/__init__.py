@@ -1,0 +1,1 @@
+"""What the controller tells the brokers: LeaderAndIsr, UpdateMetadata, StopReplica."""
