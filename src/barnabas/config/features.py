@@ -24,7 +24,6 @@ class Feature(StrEnum):
     REPLICATION = "replication"
     CONTROLLER = "controller"
     QUORUM = "quorum"
-    CLUSTERS = "clusters of several nodes"
     ZOOKEEPER = "ZooKeeper mode"
     MIGRATION = "migration from ZooKeeper"
     TOPICS = "topics"
@@ -40,6 +39,10 @@ class Feature(StrEnum):
     CLIENT = "client"
     TLS = "TLS"
     SASL = "SASL"
+    KERBEROS = "Kerberos"
+    OAUTHBEARER = "OAUTHBEARER"
+    OAUTH_ASSERTIONS = "OAuth assertions"
+    SECURITY_CLASSES = "Java classes for security"
     AUTHENTICATION = "authentication"
     AUTHORIZER = "authorizer"
     DELEGATION_TOKENS = "delegation tokens"
@@ -52,6 +55,10 @@ SECURITY_FEATURES = frozenset(
     {
         Feature.TLS,
         Feature.SASL,
+        Feature.KERBEROS,
+        Feature.OAUTHBEARER,
+        Feature.OAUTH_ASSERTIONS,
+        Feature.SECURITY_CLASSES,
         Feature.AUTHORIZER,
         Feature.QUOTAS,
         Feature.DELEGATION_TOKENS,
@@ -70,9 +77,14 @@ BUILT_FEATURES = frozenset(
         Feature.REPLICATION,
         Feature.CONTROLLER,
         Feature.QUORUM,
+        Feature.ZOOKEEPER,
         Feature.TOPICS,
         Feature.GROUPS,
         Feature.AUTHORIZER,
+        Feature.TLS,
+        Feature.SASL,
+        Feature.OAUTHBEARER,
+        Feature.DELEGATION_TOKENS,
         Feature.TRANSACTIONS,
     }
 )

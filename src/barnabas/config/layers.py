@@ -69,6 +69,8 @@ class Layers:
     mode: Mode = Mode.KRAFT
     cluster: Mapping[str, str] = field(default_factory=dict)
     broker: Mapping[str, str] = field(default_factory=dict)
+    # The effective settings, once they were asked for.
+    _parsed: list[Settings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def with_cluster(self, values: Mapping[str, str]) -> Layers:
         return replace(self, cluster=dict(values))
@@ -79,6 +81,11 @@ class Layers:
     def settings(self) -> Settings:
         """The broker's effective settings.  Values that a dynamic layer may not set are skipped with a
         warning."""
+        if not self._parsed:
+            self._parsed.append(self._parse())
+        return self._parsed[0]
+
+    def _parse(self) -> Settings:
         merged = dict(self.static)
         warnings: list[str] = []
         for layer, per_broker in ((self.cluster, False), (self.broker, True)):

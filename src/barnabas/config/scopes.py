@@ -18,14 +18,15 @@ _BROKER = (
     "broker_security",
 )
 
-# Options of the authorizer, which Apache Kafka's own tables do not contain either.
-_OF_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+# Options of the authorizer and of the JVM, which Apache Kafka's own tables do not contain either.
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+_OF_PLUGINS = ("super.users", "allow.everyone.if.no.acl.found", _ALLOWED_URLS)
 
-BROKER = OptionTable("broker", _BROKER, base_name, of_plugins=_OF_AUTHORIZER)
+BROKER = OptionTable("broker", _BROKER, base_name, of_plugins=_OF_PLUGINS)
 TOPIC = OptionTable("topic", ["topic"])
 BROKER_DYNAMIC = OptionTable("broker", ["broker_dynamic"])
 GROUP = OptionTable("group", ["group"])
-PRODUCER = OptionTable("producer", ["producer", *_CLIENT])
-CONSUMER = OptionTable("consumer", ["consumer", *_CLIENT])
-ADMIN = OptionTable("admin", ["admin", *_CLIENT])
+PRODUCER = OptionTable("producer", ["producer", *_CLIENT], of_plugins=[_ALLOWED_URLS])
+CONSUMER = OptionTable("consumer", ["consumer", *_CLIENT], of_plugins=[_ALLOWED_URLS])
+ADMIN = OptionTable("admin", ["admin", *_CLIENT], of_plugins=[_ALLOWED_URLS])
 TABLES = (BROKER, TOPIC, GROUP, PRODUCER, CONSUMER, ADMIN)

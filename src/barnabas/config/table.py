@@ -110,7 +110,7 @@ class OptionTable:
             if option.effect is Feature.NONE:
                 yield (
                     f"The {self.scope} option {name} has no effect: "
-                    "it is for the JVM, its threads and queues, JMX or old formats."
+                    "it is for the JVM, its threads and queues, JMX, old formats, or a wait that is not here."
                 )
             elif option.effect not in BUILT_FEATURES and option.effect not in SECURITY_FEATURES:
                 yield f"The {self.scope} option {name} has no effect yet: {option.effect} is not built."

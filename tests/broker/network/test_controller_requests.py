@@ -54,7 +54,7 @@ def test_the_controller_is_asked_a_few_at_a_time(count: int) -> None:
     asked: list[list[int]] = []
 
     class Metadata:
-        def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
+        def send_for_client(self, request: Any, version: int, principal: str, host: str) -> Promise[Any]:
             asked.append(request)
             return Promise.of(Answer(request))
 
@@ -115,7 +115,7 @@ def test_only_nodes_notice_that_a_controller_was_deposed(listener: str, is_notic
     class Metadata:
         is_active = True
 
-        def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
+        def send_for_client(self, request: Any, version: int, principal: str, host: str) -> Promise[Any]:
             asked.append(Promise())
             return asked[-1]
 
@@ -144,7 +144,7 @@ def test_a_refusal_is_not_retried_for_ever(code: ErrorCode) -> None:
     class Metadata:
         is_active = False
 
-        def send_request(self, request: Any, version: int, principal: str) -> Promise[Any]:
+        def send_for_client(self, request: Any, version: int, principal: str, host: str) -> Promise[Any]:
             nonlocal count
             count += 1
             refused: Promise[Any] = Promise()

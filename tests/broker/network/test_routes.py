@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +81,10 @@ def test_where_answers_have_tagged_headers() -> None:
     assert routes[60].tagged_header_from == 0
 
 
-def test_zookeeper_mode_is_not_built() -> None:
-    with pytest.raises(NotImplementedError):
-        routes_for(Mode.ZOOKEEPER, Role.CLIENT, node_of().settings, Metrics())
+def test_zookeeper_mode_has_the_apis_of_3_9(data: Path) -> None:
+    """What Apache Kafka 3.9.1 announces, but for versions that were removed in 4.0."""
+    routes = routes_for(Mode.ZOOKEEPER, Role.CLIENT, node_of().settings, Metrics())
+    recorded = json.loads((data / "protocol" / "api-versions.json").read_text("utf-8"))
+    theirs = {key: high for key, _, high in recorded["zk-3.9.1-broker"]["v3"]["api_keys"]}
+    ours = {key: route.announced.highest for key, route in routes.items()}
+    assert ours == theirs

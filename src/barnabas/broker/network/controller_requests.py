@@ -20,6 +20,7 @@ from barnabas.runtime.loop.promise import Promise
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+    from barnabas.metadata.image import Image
 
 Item = TypeVar("Item")
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -60,7 +61,7 @@ def _send(
     not notice: its request goes to the next controller, as if this node had forwarded it before (KIP-590).
     """
     version = context.api_version if version is None else version
-    send = partial(broker.metadata.send_request, request, version, context.principal)
+    send = partial(broker.metadata.send_for_client, request, version, context.principal, context.peer.host)
     answer = send()
     if is_for_controller(broker, context):
         return answer
@@ -75,6 +76,12 @@ def _send(
 
     answer.then(response.set, failed)
     return response
+
+
+def until_shown(broker: Broker, context: RequestContext, is_shown: Callable[[Image], bool]) -> Steps[None]:
+    """The controller's response is sent when this broker's own metadata shows what it reports."""
+    if not is_for_controller(broker, context):
+        yield from awaited(broker.image_waits.until(is_shown, broker.image))
 
 
 def send_in_chunks(

@@ -25,6 +25,7 @@ FORWARDED = {
     "AssignReplicasToDirs": Operation.CLUSTER_ACTION,
     "BrokerHeartbeat": Operation.CLUSTER_ACTION,
     "BrokerRegistration": Operation.CLUSTER_ACTION,
+    "ControlledShutdown": Operation.CLUSTER_ACTION,
     "ControllerRegistration": Operation.CLUSTER_ACTION,
     # From administrators.
     "AlterClientQuotas": Operation.ALTER_CONFIGS,

@@ -3,7 +3,8 @@
 Contains connection limits, frames, one request in progress per connection, idle time and draining.  Sockets
 belong in runtime/, the contents of requests in dispatch.py.
 
-A connection goes through transport (plain only) and authentication (ANONYMOUS only), and is then ready.
+A connection goes through transport (plain, or TLS under the connection) and authentication (none, a client's
+certificate, or SASL: `sasl_login`), and is then ready.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.routes import Role
+from barnabas.broker.network.sasl_login import SaslLogin
+from barnabas.broker.security.sasl_setup import ListenerSasl
+from barnabas.broker.security.tls_setup import ListenerTls
 from barnabas.config.node.listeners import Endpoint
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.runtime.clock import Clock
@@ -32,6 +36,7 @@ from barnabas.runtime.network.network import (
     Listener,
     Network,
     StreamHandler,
+    TlsPeer,
 )
 
 logger = logging.getLogger(__name__)
@@ -46,11 +51,6 @@ TURN_NS = 2_000_000
 REQUESTS_BETWEEN_LOOKS = 4
 _SIZE = struct.Struct(">i")
 _SIZE_BYTES = _SIZE.size
-
-
-def authenticate(peer: Address) -> str:
-    """Returns the principal of a connection.  Without SASL and TLS there is only one."""
-    return ANONYMOUS
 
 
 class RequestStream(StreamHandler):
@@ -74,9 +74,12 @@ class RequestStream(StreamHandler):
 
     def __init__(self, broker_listener: BrokerListener, peer: Address) -> None:
         self._broker_listener = broker_listener
-        self._serve = broker_listener.dispatch.serve
+        self._serve: Callable[[memoryview, RequestStream], None] = broker_listener.dispatch.serve
         self._limit = broker_listener.max_request_bytes
         self._now_ns = broker_listener.clock.monotonic_ns
+        if broker_listener.sasl is not None:
+            self._serve = SaslLogin(broker_listener.sasl, broker_listener.dispatch).serve
+            self._limit = broker_listener.sasl.max_receive_bytes
         self._busy = False
         self._muted = False
         self._draining = False
@@ -87,7 +90,7 @@ class RequestStream(StreamHandler):
             0,
             0,
             "",
-            principal=authenticate(peer),
+            principal=ANONYMOUS,
             listener=broker_listener.name,
             peer=peer,
             received_ns=self.last_active_ns,
@@ -98,6 +101,9 @@ class RequestStream(StreamHandler):
     def connected(self, connection: Connection) -> None:
         self._connection = connection
         self._broker_listener.joined(self)
+
+    def secured(self, peer: TlsPeer) -> None:
+        self.context.principal = self._broker_listener.principal_of(peer)
 
     def data_received(self, view: memoryview) -> int:
         connection = self._connection
@@ -140,6 +146,8 @@ class RequestStream(StreamHandler):
             on_disconnect()
         if reason is CloseReason.HANDLER_FAILED:
             self._broker_listener.failed(self, error)
+        elif reason is CloseReason.TLS_FAILED:
+            self._broker_listener.handshake_failed(self, error)
         self._broker_listener.left(self)
 
     # Calls of dispatch -----------------------------------------------------------------------------------
@@ -175,6 +183,23 @@ class RequestStream(StreamHandler):
         logger.info("closing the connection from %s: %s", self.context.peer, shown(reason, MAX_REASON_LENGTH))
         self._connection.close()
 
+    # Calls of the login ---------------------------------------------------------------------------------
+
+    def logged_in(self, principal: str, serve: Callable[[memoryview, RequestStream], None]) -> None:
+        self.context.principal = principal
+        self._serve = serve
+        self._limit = self._broker_listener.max_request_bytes
+
+    def login_failed(self, reason: str, delay_ms: int, *parts: Buffer) -> None:
+        """The answer is late, so that guessing passwords takes time."""
+        self._busy = True
+        logger.info("authentication of %s failed: %s", self.context.peer, shown(reason, MAX_REASON_LENGTH))
+        self._broker_listener.after(delay_ms, self, lambda: self._end_login(parts))
+
+    def _end_login(self, parts: tuple[Buffer, ...]) -> None:
+        self._connection.send(*parts)
+        self._connection.close_when_sent()
+
     # Calls of the listener --------------------------------------------------------------------------------
 
     @property
@@ -207,7 +232,11 @@ class BrokerListener:
         timers: TimerService,
         max_request_bytes: int,
         max_idle_ms: int,
+        sasl: ListenerSasl | None = None,
+        tls: ListenerTls | None = None,
     ) -> None:
+        self.sasl = sasl
+        self._tls = tls
         self.endpoint = endpoint
         self.name = endpoint.listener_name
         self.role = role
@@ -235,9 +264,17 @@ class BrokerListener:
     def connection_count(self) -> int:
         return len(self._streams)
 
+    def client_ids(self) -> set[str]:
+        """Those of the open connections that have sent a request."""
+        return {stream.context.client_id for stream in self._streams}
+
     def bind(self) -> None:
         """Binds the port; clients that connect wait until `open`.  Raises OSError if it is not available."""
-        self._listener = self._network.listen(self.endpoint.host or "", self.endpoint.port, self._accept)
+        host, tls = self.endpoint.host or "", self._tls
+        if tls is None:
+            self._listener = self._network.listen(host, self.endpoint.port, self._accept)
+        else:
+            self._listener = self._network.listen(host, self.endpoint.port, self._accept, tls.tls)
         self._listener.pause_accepting()
 
     def open(self) -> None:
@@ -308,6 +345,20 @@ class BrokerListener:
             logger.info("closed the connection from %s: %s", stream.context.peer, reason)
         else:
             logger.error("an error while serving %r", stream.context, exc_info=error)
+
+    def handshake_failed(self, stream: RequestStream, error: BaseException | None) -> None:
+        self._metrics.connections_failed += 1
+        reason = shown(str(error), MAX_REASON_LENGTH)
+        logger.info("the TLS handshake of %s on %s failed: %s", stream.context.peer, self.name, reason)
+
+    def principal_of(self, peer: TlsPeer) -> str:
+        """The principal of a connection with TLS, before it has logged in by other means."""
+        if self._tls is None or self.sasl is not None:
+            return ANONYMOUS
+        try:
+            return self._tls.principal_of(peer)
+        except ValueError as error:
+            raise ProtocolError(f"the client's certificate names nobody: {error}") from error
 
     def after(self, delay_ms: int, stream: RequestStream, action: Callable[[], None]) -> None:
         self._timers.set((stream, "silent"), self.clock.monotonic_ns() + delay_ms * NS_PER_MS, action)

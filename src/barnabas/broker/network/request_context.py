@@ -61,6 +61,7 @@ class RequestContext:
     __slots__ = (
         "api_key",
         "api_version",
+        "by_token",
         "client_id",
         "correlation_id",
         "is_large",
@@ -93,6 +94,8 @@ class RequestContext:
         self.listener = listener
         self.peer = peer
         self.received_ns = received_ns
+        # Whether the client has logged in by a delegation token.
+        self.by_token = False
         # Whether the request is so large that its arrays may have very many elements.
         self.is_large = False
         # Set by a handler with a delayed response; called if the client disconnects before it.

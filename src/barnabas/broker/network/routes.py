@@ -46,6 +46,26 @@ _CONTROLLER_FILES = {"Fetch": "fetch_metadata_log"}
 # Controllers of Apache Kafka 4.2 and later need a version that 4.1 does not have, to join the voters.
 _CONTROLLER_VERSIONS = frozenset({"AddRaftVoter"})
 
+# The highest versions of Apache Kafka 3.9, the last release with ZooKeeper mode, where 4.1 has higher ones.
+ZOOKEEPER_HIGHEST = {
+    "Produce": 11,
+    "Fetch": 17,
+    "ListOffsets": 9,
+    "Metadata": 12,
+    "DescribeGroups": 5,
+    "InitProducerId": 5,
+    "EndTxn": 4,
+    "TxnOffsetCommit": 4,
+    "AlterPartitionReassignments": 0,
+    "UpdateFeatures": 1,
+    "DescribeCluster": 1,
+    "ListTransactions": 1,
+    "ConsumerGroupHeartbeat": 0,
+    "ConsumerGroupDescribe": 0,
+}
+# Controllers of KRaft mode move the leaderships of a broker by its heartbeats.
+_ZOOKEEPER_ALONE = frozenset({"ControlledShutdown"})
+
 Handle = Callable[[Any, Any, Any], Any]
 Quick = Callable[[Any, memoryview, int, Any], Pieces | Deferred | None]
 Refuse = Callable[[Any, ErrorCode, str], Message | None]
@@ -68,10 +88,21 @@ class Route:
         "tagged_header_from",
     )
 
-    def __init__(self, api: Api, metrics: RequestMetrics, *, unstable: bool, file: str | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        metrics: RequestMetrics,
+        *,
+        unstable: bool,
+        file: str | None = None,
+        highest: int | None = None,
+    ) -> None:
         self.api = api
         self._file = _file_of(api.name) if file is None else file
-        self.announced: Versions = api.announced(unstable=unstable)
+        announced = api.announced(unstable=unstable)
+        if highest is not None:
+            announced = Versions(announced.lowest, min(highest, announced.highest))
+        self.announced: Versions = announced
         self.lowest = api.versions.lowest
         self.highest = self.announced.highest
         self.flexible_from = NEVER_FLEXIBLE if api.flexible_from is None else api.flexible_from
@@ -114,8 +145,6 @@ class Route:
 
 def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> dict[int, Route]:
     """Returns the routes of all served APIs, sorted by key."""
-    if mode is not Mode.KRAFT:
-        raise NotImplementedError("ZooKeeper mode is not built yet")
     unstable: bool = settings["unstable.api.versions.enable"]
     return {
         api.key: Route(
@@ -123,14 +152,16 @@ def routes_for(mode: Mode, role: Role, settings: Settings, metrics: Metrics) -> 
             metrics.requests(api),
             unstable=unstable or (role is Role.CONTROLLER and api.name in _CONTROLLER_VERSIONS),
             file=_file_for(api, role),
+            highest=ZOOKEEPER_HIGHEST.get(api.name) if mode is Mode.ZOOKEEPER else None,
         )
         for api in sorted(apis().values(), key=lambda api: api.key)
-        if _is_served(api, role)
+        if _is_served(api, mode, role)
     }
 
 
-def _is_served(api: Api, role: Role) -> bool:
-    if role.listener_type not in api.listeners:
+def _is_served(api: Api, mode: Mode, role: Role) -> bool:
+    listener_type = "zkBroker" if mode is Mode.ZOOKEEPER else role.listener_type
+    if listener_type not in api.listeners or (mode is Mode.KRAFT and api.name in _ZOOKEEPER_ALONE):
         return False
     return api.name in FORWARDED or _file_of(api.name) in _handler_files()
 

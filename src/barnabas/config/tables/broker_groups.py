@@ -31,7 +31,7 @@ ROWS: tuple[Option, ...] = (
         doc="Maximum number of members of a classic group."),
     Option("group.coordinator.rebalance.protocols", LIST, "classic,consumer,streams", "[consumer, classic, share, streams]", MEDIUM, Feature.GROUPS, zookeeper={"default": "classic", "valid": "[consumer, classic, share, unknown]"},
         doc="Rebalance protocols that the coordinator supports."),
-    Option("group.coordinator.new.enable", BOOLEAN, "false", None, MEDIUM, Feature.ZOOKEEPER, only=ZOOKEEPER, internal=True,
+    Option("group.coordinator.new.enable", BOOLEAN, "false", None, MEDIUM, Feature.NONE, only=ZOOKEEPER, internal=True,
         doc="Whether the new group coordinator (KIP-848) serves classic groups too."),
     Option("group.coordinator.threads", INT, "4", "[1,...]", HIGH, Feature.NONE, zookeeper={"default": "1", "importance": MEDIUM},
         doc="Threads of the group coordinator."),

@@ -106,7 +106,7 @@ ROWS: tuple[Option, ...] = (
         doc="Default of max.compaction.lag.ms."),
     Option("log.cleaner.delete.retention.ms", LONG, "86400000", "[0,...]", MEDIUM, Feature.COMPACTION, update_mode=CLUSTER_WIDE,
         doc="Default of delete.retention.ms."),
-    Option("log.dir.failure.timeout.ms", LONG, "30000", "[1,...]", LOW, Feature.CLUSTERS,
+    Option("log.dir.failure.timeout.ms", LONG, "30000", "[1,...]", LOW, Feature.NONE,
         doc="How long a broker may fail to report an offline log directory before it shuts down."),
     Option("producer.id.expiration.ms", INT, "86400000", "[1,...]", LOW, Feature.LOG, update_mode=CLUSTER_WIDE,
         doc="Time after which the state of an idle producer expires."),

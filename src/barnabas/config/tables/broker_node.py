@@ -34,7 +34,7 @@ ROWS: tuple[Option, ...] = (
         doc="Roles of the node: broker, controller or both; a file without it means ZooKeeper mode."),
     Option("broker.rack", STRING, None, None, MEDIUM, Feature.REPLICATION,
         doc="Name of the rack or zone; replicas are spread over racks, and consumers may read from their own."),
-    Option("log.dir", STRING, "/tmp/kafka-logs", None, HIGH, Feature.BROKER,
+    Option("log.dir", STRING, "/tmp/kafka-logs", None, HIGH, Feature.BROKER,  # Apache Kafka's default  # nosec B108
         doc="The log directory, if log.dirs is not set."),
     Option("log.dirs", STRING, None, None, HIGH, Feature.BROKER,
         doc="Log directories, separated by commas; a new partition goes to the one with the fewest."),

@@ -52,6 +52,6 @@ ROWS: tuple[Option, ...] = (
         doc="How often the controller checks for leaders that are not the preferred ones."),
     Option("leader.imbalance.per.broker.percentage", INT, "10", None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
         doc="Tolerated percentage of a broker's partitions that other brokers lead."),
-    Option("eligible.leader.replicas.enable", BOOLEAN, "false", None, HIGH, Feature.ZOOKEEPER, only=ZOOKEEPER,
+    Option("eligible.leader.replicas.enable", BOOLEAN, "false", None, HIGH, Feature.NONE, only=ZOOKEEPER,
         doc="Whether eligible leader replicas, which hold all committed records, may become leader from outside the ISR (KIP-966)."),
 )

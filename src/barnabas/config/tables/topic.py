@@ -66,7 +66,7 @@ ROWS: tuple[Option, ...] = (
         doc="Maximum time a record remains uncompacted, even in a log that is hardly dirty."),
     Option("max.message.bytes", INT, "1048588", "[0,...]", MEDIUM, Feature.LOG, synonyms=("message.max.bytes",),
         doc="Maximum size of a record batch, after compression."),
-    Option("message.downconversion.enable", BOOLEAN, "true", None, LOW, Feature.ZOOKEEPER, synonyms=("log.message.downconversion.enable",), only=ZOOKEEPER,
+    Option("message.downconversion.enable", BOOLEAN, "true", None, LOW, Feature.NONE, synonyms=("log.message.downconversion.enable",), only=ZOOKEEPER,
         doc="Whether batches are rewritten in an older format for a consumer that sends an old Fetch version."),
     Option("message.format.version", STRING, "3.0-IV1", RELEASES, MEDIUM, Feature.NONE, synonyms=("log.message.format.version",), only=ZOOKEEPER,
         doc="Format of stored records by release name; since 3.0 only 3.0 and later have a meaning: format v2."),

@@ -1,0 +1,1 @@
+"""TLS: certificate stores, contexts, and the wire that encrypts a connection on the reactor."""

@@ -1,0 +1,1 @@
+"""SASL: the exchanges of a server, without IO."""
