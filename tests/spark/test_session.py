@@ -77,7 +77,7 @@ def test_a_launcher_that_cannot_be_written_says_what_to_do(bare: Path) -> None:
 
 
 def test_no_java_at_all_says_what_to_do(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    monkeypatch.setattr("barnabas.runtime.java.find_spec", lambda name: None)
     with pytest.raises(java.NoJavaError, match=r"Java 17 or newer.*pip install 'barnabas\[java\]'"):
         java.java_home()
     monkeypatch.setenv("JAVA_HOME", str(a_java(bare / "old", "11.0.2")))

@@ -6,16 +6,15 @@ verify` runs all of it as streams, with a million lines and kills.
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.client.sync import Admin
-from barnabas.logging import JsonFormatter
+from barnabas.logs.files import Tally, parse
 from barnabas.spark.logs import queries
-from barnabas.spark.logs import truth as true
-from barnabas.spark.logs.formats import FORMATS, Event, Syslog
-from barnabas.spark.logs.generator import Shares, Truth
+from barnabas.spark.logs.learning import Learned
+from barnabas.testing.logs import truth as true
+from barnabas.testing.logs.generator import Shares
 from tests.clients.conftest import start_dev
 from tests.spark.logs import whole
 
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
 
 LINES = 12_000
 START_MS = 1_790_000_000_000
-PYTHON_LEVELS = {"DEBUG": "DEBUG", "INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR", "CRITICAL": "ERROR"}
-OTHER_LEVELS = {"TRACE": "DEBUG", "NOTICE": "INFO", "warn": "WARN", "Fatal": "ERROR", "LOUD": None}
-
-
-def compare_batches(spark: SparkSession, bootstrap: str, truth: Truth) -> None:
-    """Dead letters, and requests with their errors."""
-    topic = spark.read.format("barnabas").option("kafka.bootstrap.servers", bootstrap)
-    parsed = queries.parsed(topic.option("subscribe", "logs").load()).cache()
-    assert sorted(bytes(row["value"]) for row in queries.bad(parsed).collect()) == sorted(truth.bad)
-    events = parsed.where("problem IS NULL").dropDuplicates(["service", "id"])
-    joined = queries.failures(events).select("trace", "request", "error").collect()
-    assert sorted(tuple(row) for row in joined) == sorted(true.failures(truth.events))
-    parsed.unpersist()
+SETS = {
+    "python": [f"2024-05-01 10:00:0{n},123 - app - INFO - user {n} is in" for n in range(9)],
+    "access": [
+        f'1.2.3.{n} - - [01/May/2024:10:00:00 +0000] "GET /{n} HTTP/1.1" {200 + n} 5 "-" "a"'
+        for n in range(9)
+    ],
+    "trace": [
+        "2024-05-01 10:00:00,123 - app - ERROR - failed with code=7",
+        "Traceback (most recent call last):",
+        "ValueError: x",
+        '2024-05-01 10:00:00,123 - app - INFO - a "quoted" \\ text',
+    ],
+}
 
 
 def committed(bootstrap: str, group: str) -> dict[str, int]:
@@ -60,11 +59,12 @@ def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) 
         )
         # Two batches: the second finds what the first one left in the state.
         chosen = whole.settings(bootstrap, tmp_path, LINES * 6 // 10)
-        whole.run(spark, chosen, (["counts"], ["alerts"]))
+        whole.run(spark, chosen, (["parsed"], ["counts"], ["alerts"]))
         expected = whole.compare_counts(bootstrap, truth)
         assert true.alerts(expected, whole.WINDOW_MS)
-        compare_batches(spark, bootstrap, truth)
-        assert committed(bootstrap, "pipeline-logs-counts") == {"logs": truth.lines}
+        bad = [(value,) for value in whole.read(bootstrap, "logs.bad")]
+        whole.assert_same("bad lines", bad, [(line,) for line in truth.bad], key=1)
+        assert committed(bootstrap, "pipeline-logs-parsed") == {"logs": truth.lines}
         assert committed(bootstrap, "pipeline-logs-alerts").keys() == {"logs.counts"}
     finally:
         process.kill()
@@ -73,19 +73,28 @@ def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) 
         process.stdout.close()
 
 
-def test_levels_of_other_libraries_are_known(spark: SparkSession) -> None:
-    """What Python's logging writes through our handler, and what services write in every format."""
-    lines: list[tuple[str, str | None]] = []
-    for name, known in PYTHON_LEVELS.items():
-        record = logging.makeLogRecord({"levelno": getattr(logging, name), "levelname": name, "id": "1"})
-        lines.append((JsonFormatter("shop").format(record), known))
-    for name, level in OTHER_LEVELS.items():
-        event = Event(START_MS, "shop", "1", name, "note", "a1", 200, 12, "GET /")
-        lines += [(one.write(event).decode(), level) for one in FORMATS if one is not Syslog]
-        line = Syslog.write(event._replace(level="INFO")).decode()
-        lines.append((line.replace('"INFO"', f'"{name}"'), level))
-    found = queries.parsed(spark.createDataFrame(lines, "value string, level string")).collect()
-    outcomes = {row.value: (row.level, row.problem) for row in found}
-    assert outcomes == {
-        line: (level, None if level is not None else "no known level") for line, level in lines
-    }
+def test_public_sets_come_out_as_logs_parse_prints_them(spark: SparkSession, tmp_path: Path) -> None:
+    """The same rules: time, level, message, template, fields and format of every line are the same."""
+    lines = [line for name in ("python", "access", "trace") for line in SETS[name]]
+    rows, expected = [], []
+    for name, texts in SETS.items():
+        path = tmp_path / f"{name}.log"
+        path.write_text("\n".join(texts), "utf-8")
+        rows += [(text, name, number) for number, text in enumerate(texts)]
+        for record, template in parse(str(path), Tally()):
+            expected.append((name, record.time, record.level, record.message, template, record.format))
+    assert len(rows) == len(lines)
+    frame = spark.createDataFrame(rows, "line string, name string, number long").selectExpr(
+        "CAST(line AS BINARY) AS value", "'logs' AS topic", "0 AS partition", "number AS offset",
+        "current_timestamp() AS timestamp",
+        "array(struct('origin' AS key, CAST(name AS BINARY) AS value)) AS headers",
+    )  # fmt: skip
+    parsed = queries.parsed(frame.coalesce(1)).cache()
+    shapes = sorted((row.source, row.shape) for row in parsed.select("source", "shape").distinct().collect())
+    records = queries.with_templates(parsed, Learned().learn(shapes))
+    found = [
+        (row.source, row.time, row.level, row.message, row.template, row.format)
+        for row in queries.lines_of(records).collect()
+    ]
+    parsed.unpersist()
+    assert sorted(found, key=repr) == sorted(expected, key=repr)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from barnabas.spark.logs import truth
-from barnabas.spark.logs.alerts import Memory, Rule, after_window
+from barnabas.spark.logs.alerts import Memory, Rule, Service, after_window, value_of
+from barnabas.testing.logs import truth
 
 RULE = Rule(bad_rate=0.2, good_rate=0.05, bad_windows=2, good_windows=3, least_requests=10)
+
+
+def counted(requests: int, rate: float = 0.0, **others: Any) -> dict[str, Any]:
+    errors = round(rate * requests)
+    return {"requests": requests, "errors": errors, "lines": requests, "new_templates": 0, **others}
 
 
 def changes(rates: list[float], requests: int = 100) -> list[str | None]:
     memory, changes = Memory(), []
     for rate in rates:
-        memory, change = after_window(RULE, memory, requests, round(rate * requests))
+        memory, change = after_window(RULE, memory, value_of(RULE, counted(requests, rate)))
         changes.append(change)
     return changes
 
@@ -48,3 +55,63 @@ def test_the_truth_comes_to_the_same_by_another_way() -> None:
             (number + 1, "cart", change) for number, change in enumerate(changes(list(rates))) if change
         ]
         assert truth.alerts(counted, 1, RULE) == expected
+
+
+START = datetime(2026, 11, 18, tzinfo=UTC)
+WINDOW = timedelta(minutes=1)
+
+
+def window(number: int, **others: Any) -> dict[str, Any]:
+    return counted(100, owner="ann", end=START + WINDOW * number, **others)
+
+
+def service(*rules: Rule) -> Service:
+    return Service("shop", rules, None)
+
+
+def test_lines_without_requests_have_a_rate_too() -> None:
+    window = counted(0, lines=50) | {"errors": 25}
+    assert value_of(RULE, window) == 0.5
+    assert value_of(RULE, window | {"lines": 9}) is None
+
+
+def test_a_count_of_what_is_chosen() -> None:
+    rule = Rule("warnings", "count", of="warnings", bad_rate=5, good_rate=0, bad_windows=1, good_windows=1)
+    state = service(rule)
+    found = [list(state.take(window(number, warnings=count))) for number, count in enumerate((4, 5, 1, 0))]
+    assert [[row[2:4] for row in rows] for rows in found] == [
+        [], [("warnings", "raised")], [], [("warnings", "cleared")]
+    ]  # fmt: skip
+
+
+def test_a_new_template_is_an_alert_for_a_window() -> None:
+    rule = Rule("new", "new-template", bad_rate=1, good_rate=0, bad_windows=1, good_windows=1)
+    state = service(rule)
+    found = [row[3] for count in (0, 2, 0, 0) for row in state.take(window(0, new_templates=count))]
+    assert found == ["raised", "cleared"]
+
+
+def test_absence_is_told_by_the_time_and_ends_with_a_line() -> None:
+    state = service(Rule("silent", "absence", bad_windows=3))
+    assert list(state.take(window(1))) == []
+    (deadline,) = state.deadlines(WINDOW)
+    assert deadline[1] == START + WINDOW * 4
+    assert list(state.expire(deadline[1] - timedelta(seconds=1), WINDOW)) == []
+    assert [row[3] for row in state.expire(deadline[1], WINDOW)] == ["raised"]
+    assert list(state.expire(deadline[1] + WINDOW, WINDOW)) == []
+    assert [row[3] for row in state.take(window(9))] == ["cleared"]
+
+
+def test_the_state_of_rules_outlives_a_process_and_a_change_of_the_rules() -> None:
+    state = service(RULE)
+    raised = [row[3] for number in range(2) for row in state.take(window(number) | {"errors": 50})]
+    assert raised == ["raised"]
+    again = Service("shop", (RULE, Rule("silent", "absence")), state.state())
+    assert [rule.name for rule, _ in again.deadlines(WINDOW)] == ["silent"]
+    cleared = [row[3] for number in range(2, 5) for row in again.take(window(number))]
+    assert cleared == ["cleared"]
+
+
+def test_rules_are_of_the_services_that_they_name() -> None:
+    other = Rule("other", service="web*", bad_windows=1)
+    assert list(service(other).take(window(0) | {"errors": 100})) == []

@@ -16,5 +16,5 @@ def test_readers_have_the_columns_that_the_queries_write() -> None:
 
 def test_a_schema_is_what_spark_reads() -> None:
     assert schema(ALERTS) == (
-        "service string, owner string, state string, since timestamp, error_rate double"
+        "service string, owner string, rule string, state string, since timestamp, value double, error_rate double"
     )

@@ -28,7 +28,7 @@ def record(topic: str, value: Any) -> Any:
 def count(window: int, service: str = "cart", **more: object) -> Any:
     start = START + window * LENGTH
     row = {"start": start.isoformat(), "end": (start + LENGTH).isoformat(), "service": service}
-    return record("logs.counts", row | {"lines": 3, "requests": 2, "errors": 1, "duration_ms": 8} | more)
+    return record("logs.counts", row | {"lines": 3, "requests": 2, "errors": 1, "duration_ms": 8.5} | more)
 
 
 def alert(minute: int, state: str, service: str = "cart", **more: object) -> Any:
@@ -48,7 +48,10 @@ def test_the_newest_windows_are_kept_and_totals_are_of_all(monkeypatch: pytest.M
     assert [start for start, _ in kept] == [START + window * LENGTH for window in range(16, 20)]
     assert all([one.service for one in counts] == ["cart", "login"] for _, counts in kept)
     assert (found.lines, found.windows, found.services) == (120, 20, ["cart", "login"])
-    assert "<td>60<td>40<td>20<td>50.0 %<td>4 ms" in report.page(found)
+    assert (
+        '>60<td class="">40<td class="">20<td class="">0<td class="">50.0 %<td class="">4 ms'
+        in report.page(found)
+    )
 
 
 def test_the_newest_alerts_are_kept_and_totals_are_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +88,7 @@ def test_services_beyond_the_limit_are_taken_together(monkeypatch: pytest.Monkey
         alert(0, "raised", service=3),  # type: ignore[arg-type]
         alert(0, "raised", since="2026-01-01T10:00:00"),
         alert(0, "raised", since="0001-01-01T00:00:00+14:00"),
-        alert(0, "raised", error_rate=None),
+        alert(0, "raised", error_rate="high"),
         count(0, lines="3"),
         count(0, requests=-1),
         count(0, end=START.isoformat()),
@@ -105,12 +108,12 @@ def test_a_foreign_record_is_left_out_and_reported(foreign: Any) -> None:
 
 
 def test_a_missing_topic_says_to_run_the_pipeline() -> None:
-    check_topics(results.TOPICS)
+    check_topics(results.TOPICS.values())
     with pytest.raises(NotRunYetError) as raised:
         check_topics(["alerts", "logs.bad"])
     line, code = explain(raised.value)
     assert line == (
-        "barnabas: there is no topic logs.counts and no logs.failures "
+        "barnabas: there is no topic logs.counts and no logs.failures and no logs.templates "
         "(Run the pipeline first: it writes the topics that are read here.)"
     )
     assert code == 5
@@ -122,10 +125,10 @@ def test_an_invalid_report_path_is_reported_before_anything_is_read(
     class ReadError(Exception):
         pass
 
-    def read(_: str) -> Results:
+    def read(*_: object) -> Results:
         raise ReadError
 
-    monkeypatch.setattr(report, "read_results", read)
+    monkeypatch.setattr("barnabas.spark.logs.report.html_page.read_results", read)
     settings, old = {"bootstrap": "nowhere:1"}, tmp_path / "old.html"
     old.write_text("old", "utf-8")
     for bad in (tmp_path, old / "page.html"):
@@ -159,7 +162,8 @@ def test_topics_are_assigned_once_and_read_on_from_there(monkeypatch: pytest.Mon
 
         def list_topics(self) -> dict[str, Any]:
             return {
-                topic: SimpleNamespace(partitions=[SimpleNamespace(number=0)]) for topic in results.TOPICS
+                topic: SimpleNamespace(partitions=[SimpleNamespace(number=0)])
+                for topic in results.TOPICS.values()
             }
 
         def assign(self, partitions: list[Any]) -> None:
@@ -187,7 +191,7 @@ def test_topics_are_assigned_once_and_read_on_from_there(monkeypatch: pytest.Mon
         consumer.waiting += [count(0), count(1)]
         assert reader.read_new().lines == 6
         assert {(one.topic, one.partition) for one in consumer.assigned} == {
-            (topic, 0) for topic in results.TOPICS
+            (topic, 0) for topic in results.TOPICS.values()
         }
         consumer.waiting.append(count(2))
         assert reader.read_new().lines == 9

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from barnabas.client.sync import Producer
-from barnabas.spark.logs.pipeline import count_records, lines
+from barnabas.spark.logs.pipeline import count_records, lines, pipeline
 from barnabas.spark.logs.queries import _sorted
 from barnabas.spark.pipeline.toml_file import pipeline_of
 from barnabas.spark.source import source_schema, stream_reader
@@ -64,7 +64,8 @@ def write(bootstrap: str, topic: str) -> None:
 def test_rows_of_an_aborted_batch_are_not_read(bootstrap: str, topic: str, source: Any) -> None:
     create(bootstrap, topic)
     write(bootstrap, topic)
-    given = source(Reader(), {"bootstrap": bootstrap, "lines_per_batch": "100"}, "table")
+    settings = pipeline.settings_with({"bootstrap": bootstrap, "lines_per_batch": "100"})
+    given = source(Reader(), settings, "table")
     assert everything({**given, "subscribe": topic}) == [b"kept"]
 
 

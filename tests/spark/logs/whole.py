@@ -14,9 +14,10 @@ from barnabas.client.admin.topics import NewTopic
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Consumer
 from barnabas.collect import Collector, FileSource
-from barnabas.spark.logs import truth as true
-from barnabas.spark.logs.generator import SERVICES, Generator, Line, Shares, Truth
 from barnabas.spark.logs.pipeline import TOPICS, pipeline
+from barnabas.testing.logs import truth as true
+from barnabas.testing.logs.formats import CONFIG
+from barnabas.testing.logs.generator import OWNERS, SERVICES, Generator, Line, Shares, Truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ SLICE_S = 200
 PATIENCE_S = 120
 # The number of differing rows of each kind that are shown.
 SHOWN = 5
-FROM_LINES, FROM_COUNTS = ("bad", "counts", "failures"), ("alerts", "table")
+STEPS = (("parsed",), ("counts", "templates", "failures"), ("alerts", "table"))
 
 
 class LogFiles:
@@ -113,7 +114,12 @@ async def _written(collector: Collector, running: asyncio.Future[None], lines: i
 
 
 def settings(bootstrap: str, folder: Path, lines_per_batch: int) -> dict[str, str]:
+    config = folder / "logs.toml"
+    owners = "".join(f'{service} = "{owner}"\n' for service, owner in OWNERS.items())
+    config.write_text(f"{CONFIG}[owners]\n{owners}", "utf-8")
     return {
+        "config": str(config),
+        "id": "id",
         "bootstrap": bootstrap,
         "checkpoint": str(folder / "checkpoints"),
         "table": str(folder / "table"),
@@ -126,9 +132,9 @@ def settings(bootstrap: str, folder: Path, lines_per_batch: int) -> dict[str, st
 def run(
     spark: SparkSession,
     chosen: Mapping[str, str],
-    steps: Sequence[Sequence[str]] = (FROM_LINES, FROM_COUNTS),
+    steps: Sequence[Sequence[str]] = STEPS,
 ) -> None:
-    """All of what is in the topic: first what reads lines, then what reads counts."""
+    """All of what is in the topic: first what reads lines, then what reads parsed lines, then counts."""
     for only in steps:
         running = pipeline.start(spark, chosen, trigger="available-now", only=only)
         running.await_end()
@@ -144,7 +150,7 @@ def read(bootstrap: str, topic: str) -> list[bytes]:
         ends = consumer.end_offsets(partitions)
         results: list[bytes] = []
         while any(consumer.position(partition) < ends[partition] for partition in partitions):
-            results += [bytes(record.value) for record in consumer.poll(timeout_ms=500)]  # type: ignore[call-overload]
+            results += [bytes(record.value) for record in consumer.poll(timeout_ms=500)]
         return results
 
 

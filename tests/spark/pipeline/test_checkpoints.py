@@ -15,6 +15,7 @@ from barnabas.spark.pipeline.checkpoints import (
     forget,
     is_running,
     local_folder,
+    mend,
     read_done,
     read_identity,
 )
@@ -122,3 +123,35 @@ def test_unreadable_logs_are_as_if_there_were_none(tmp_path: Path, monkeypatch: 
     assert read_done(tmp_path).sources != ()
     monkeypatch.setattr("barnabas.spark.pipeline.checkpoints.MAX_LOG_BYTES", size - 1)
     assert read_done(tmp_path).sources == ()
+
+
+@pytest.mark.parametrize("half", ["", "v1", 'v1\n{"batchWater', 'v1\n{"a":1}\n{"logs":{"0'])
+def test_offsets_that_were_half_written_are_removed(tmp_path: Path, half: str) -> None:
+    """As after a kill of the driver: Spark would refuse to start for ever, and the batch has not begun."""
+    query = tmp_path / "counts"
+    batch(query, 0, '{"logs":{"0":5}}')
+    path = query / "offsets" / "1"
+    path.write_text(half, "utf-8")
+    path.with_name(".1.crc").write_bytes(b"")
+    assert mend(tmp_path, "counts") == [str(path)]
+    assert sorted(file.name for file in (query / "offsets").iterdir()) == ["0"]
+    assert mend(tmp_path, "counts") == []
+
+
+def test_whole_files_of_a_checkpoint_stay(tmp_path: Path) -> None:
+    query = tmp_path / "counts"
+    assert mend(tmp_path, "counts") == []
+    batch(query, 0, '{"logs":{"0":5}}', "-")
+    batch(query, 1, '{"logs":{"0":9}}', is_done=False)
+    assert mend(tmp_path, "counts") == []
+    # What was committed was complete, whatever it looks like now.
+    (query / "offsets" / "0").write_text("", "utf-8")
+    (query / "offsets" / "1").unlink()
+    assert mend(tmp_path, "counts") == []
+
+
+def test_a_query_that_was_killed_at_its_very_start_begins_again(tmp_path: Path) -> None:
+    query = tmp_path / "counts"
+    query.mkdir()
+    (query / "metadata").write_text('{"id":"a', "utf-8")
+    assert mend(tmp_path, "counts") == [str(query / "metadata")]

@@ -171,7 +171,7 @@ def test_a_toml_file(tmp_path: Path) -> None:
         (
             'topic = "counts"',
             'topik = "counts"',
-            "sinks.counts.topik: there is no such key (did you mean topic?); allowed are of, topic, exactly_once, mode, path, format, partition_by, options",
+            "sinks.counts.topik: there is no such key (did you mean topic?); allowed are of, topic, exactly_once, mode, path, format, partition_by, restarts, every, options, delta, iceberg, warehouse",
         ),
         ('of = "counts"', "", 'sinks.counts.of: it is missing; add of = "..."'),
         ('of = "counts"', 'of = "conts"', "orders: the sink counts takes conts, which is not defined"),

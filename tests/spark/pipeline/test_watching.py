@@ -11,7 +11,7 @@ from barnabas.spark.pipeline import Pipeline, PipelineError
 from barnabas.spark.pipeline import patience as patience_module
 from barnabas.spark.pipeline import running as running_module
 from barnabas.spark.pipeline.patience import ATTEMPTS, TOO_SLOW, started
-from barnabas.spark.pipeline.running import MAX_RESTARTS, Running
+from barnabas.spark.pipeline.running import MAX_RESTARTS, STOPPED, Running
 
 
 class Query:
@@ -23,6 +23,7 @@ class Query:
         self.recentProgress: list[dict[str, Any]] = []
         self.status = {"message": "Waiting for data to arrive", "isTriggerActive": False}
         self.stops = 0
+        self.has_ended = True
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -32,8 +33,15 @@ class Query:
         return None if self.failure is None else Exception(self.failure)
 
     def stop(self) -> None:
-        self.isActive = False
+        self.end()
         self.stops += 1
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
+        return not self.isActive and self.has_ended
+
+    def end(self) -> None:
+        self.isActive = False
+        self.status["message"] = STOPPED
 
 
 class Locked:
@@ -57,6 +65,7 @@ def progress(batch: int, rows: int = 5, **more: Any) -> dict[str, Any]:
         ],
         "sources": [],
         "eventTime": {},
+        "observedMetrics": {},
         **more,
     }
 
@@ -81,6 +90,29 @@ def test_a_failed_query_ends_the_pipeline_with_its_reason() -> None:
     running(Query(), Query()).check()
 
 
+def test_a_query_whose_thread_has_died_silently_has_failed() -> None:
+    """Spark sets no exception if a Java Error comes while it handles another."""
+    query = Query()
+    made = running(Query(), query)
+    query.isActive = False
+    query.status["message"] = "Processing new data"
+    query.has_ended = False
+    # Somebody is stopping it.
+    made.check()
+    query.has_ended = True
+    died = "its thread has died without a reason while its state was 'Processing new data'"
+    with pytest.raises(PipelineError, match=f"^orders: sink1 has failed: {died}; .*log"):
+        made.check()
+    # It is restarted like any other.
+    made.pipeline.to_topic("sink1", of="x", topic="t", restarts=1)
+    made._restarts.clear()
+    made.check()
+    assert made.is_active
+    query.end()
+    made._due_ns.clear()
+    made.check()
+
+
 def test_a_query_that_was_too_slow_is_restarted_but_not_forever() -> None:
     starts: list[Query] = []
 
@@ -100,6 +132,39 @@ def test_a_query_that_was_too_slow_is_restarted_but_not_forever() -> None:
     assert len(starts) == 1 + MAX_RESTARTS
 
 
+def test_a_failed_query_is_restarted_as_often_as_its_sink_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0]
+    monkeypatch.setattr(
+        running_module, "SystemClock", lambda: type("Clock", (), {"monotonic_ns": lambda _: clock[0]})()
+    )
+    made = running(Query())
+    made.pipeline.to_topic("flaky", of="x", topic="t", restarts=2)
+    starts: list[Query] = []
+
+    def start() -> Any:
+        starts.append(Query("nonsense"))
+        return starts[-1]
+
+    made._starts["flaky"] = start
+    made.queries["flaky"] = start()
+    made.check()
+    # Not at once: what it failed by may take a while to go.
+    assert (len(starts), made.is_active) == (1, True)
+    clock[0] += int(1.1e9)
+    made.check()
+    assert len(starts) == 2
+    # A batch that was done since gives it all its restarts again.
+    starts[-1].recentProgress.append(progress(5))
+    for pause_s, count in ((1.1, 3), (2.1, 4)):
+        made.check()
+        clock[0] += int(pause_s * 1e9)
+        made.check()
+        assert len(starts) == count
+        starts[-1].recentProgress.append(progress(5))
+    with pytest.raises(PipelineError, match=r"flaky has failed \(after 2 restarts\): nonsense"):
+        made.check()
+
+
 def test_the_end_of_all_queries_is_awaited() -> None:
     queries = [Query(), Query()]
     made = running(*queries)
@@ -109,7 +174,7 @@ def test_the_end_of_all_queries_is_awaited() -> None:
     assert lock.freed == 0
     for query in queries:
         assert made.is_active
-        query.isActive = False
+        query.end()
     assert not made.is_active
     assert made.await_end()
     assert (lock.freed, made.locks) == (1, [])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client import TopicPartition
-from barnabas.spark.source.ranges import OffsetRange, cut, share_limit
+from barnabas.spark.source.ranges import MOST_TASKS, SMALL, OffsetRange, cut, packed, share_limit
 
 
 def ranges(*sizes: int, start: int = 100) -> list[OffsetRange]:
@@ -97,3 +97,20 @@ def test_a_limit_is_shared_in_proportion(
 def test_a_partition_without_a_known_beginning_is_read_to_its_end() -> None:
     known, new = TopicPartition("t", 0), TopicPartition("t", 1)
     assert share_limit(4, {known: 10}, {known: 20, new: 7}) == {known: 14, new: 7}
+
+
+def test_up_to_a_number_each_range_is_a_task_of_its_own() -> None:
+    few = ranges(*[1] * MOST_TASKS)
+    assert packed(few) == [(each,) for each in few]
+
+
+@given(st.lists(st.integers(1, 2 * SMALL), min_size=MOST_TASKS + 1, max_size=400))
+def test_of_many_ranges_the_small_ones_share_tasks(of_sizes: list[int]) -> None:
+    many = ranges(*of_sizes)
+    tasks = packed(many)
+    assert sorted(each.topic_partition for task in tasks for each in task) == [
+        each.topic_partition for each in many
+    ]
+    large = sum(each.size > SMALL for each in many)
+    assert len(tasks) - large <= MOST_TASKS + 1
+    assert all(len(task) == 1 for task in tasks if task[0].size > SMALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -17,6 +17,7 @@ from barnabas.spark.given_options import OptionError
 from barnabas.spark.source import source_schema, stream_reader
 from barnabas.spark.source.loss import DataLossError
 from barnabas.spark.source.stream import StreamReader
+from barnabas.spark.topic_ids import IDS
 from tests.spark.topics import create, delete_records, finished, options_of, produce, read_rows, values
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_a_query_continues_from_its_checkpoint_and_commits_for_its_group(
     query = run(spark, tmp_path, given, write)
     assert seen == [TEN[:6], TEN[6:]]
     source = query.lastProgress.sources[0]
-    assert json.loads(source.endOffset) == json.loads(source.latestOffset) == {topic: {"0": 10}}
+    assert plain(json.loads(source.endOffset)) == json.loads(source.latestOffset) == {topic: {"0": 10}}
     # Partitions that are added later are read from their beginning.
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_partitions({topic: 2}).raise_first()
@@ -102,6 +103,11 @@ def test_a_checkpoint_of_another_query_ends_it_with_a_clear_word(
         finished(writer.trigger(availableNow=True).start)
 
 
+def plain(offsets: dict[str, Any]) -> dict[str, Any]:
+    """Without the ids of the topics."""
+    return {topic: of for topic, of in offsets.items() if topic != IDS}
+
+
 # ------------------------------------------------------------------------------------- which offsets are next
 
 
@@ -111,12 +117,12 @@ def test_limits_are_as_configured(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, TEN, partition=1)
     reader = reader_of(bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger="6")
     start = reader.initialOffset()
-    assert start == {topic: {"0": 0, "1": 0}}
+    assert plain(start) == {topic: {"0": 0, "1": 0}}
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(6)
-    assert reader.latestOffset(start, limit) == {topic: {"0": 3, "1": 3}}
+    assert plain(reader.latestOffset(start, limit)) == {topic: {"0": 3, "1": 3}}
     # The once trigger reads everything, whatever the options are.
-    assert reader.latestOffset(start, ALL) == {topic: {"0": 10, "1": 10}}
+    assert plain(reader.latestOffset(start, ALL)) == {topic: {"0": 10, "1": 10}}
     assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 10}}
     reader.stop()
 
@@ -126,9 +132,9 @@ def test_available_now_does_not_run_after_new_records(bootstrap: str, topic: str
     produce(bootstrap, topic, TEN)
     reader = reader_of(bootstrap, topic, startingOffsets="earliest")
     reader.prepareForTriggerAvailableNow()
-    assert reader.latestOffset(reader.initialOffset(), ALL) == {topic: {"0": 10}}
+    assert plain(reader.latestOffset(reader.initialOffset(), ALL)) == {topic: {"0": 10}}
     produce(bootstrap, topic, TEN)
-    assert reader.latestOffset({topic: {"0": 10}}, ALL) == {topic: {"0": 10}}
+    assert plain(reader.latestOffset({topic: {"0": 10}}, ALL)) == {topic: {"0": 10}}
     reader.stop()
 
 
@@ -139,17 +145,17 @@ def test_a_batch_waits_for_enough_records_but_not_forever(bootstrap: str, topic:
     start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
     assert limit == ReadMinRows(5)
     # The first one is overdue: it is unknown how long its records have waited.
-    assert reader.latestOffset(start, limit) == {topic: {"0": 1}}
+    assert plain(reader.latestOffset(start, limit)) == {topic: {"0": 1}}
     produce(bootstrap, topic, TEN[:3])
-    assert reader.latestOffset({topic: {"0": 1}}, limit) == {topic: {"0": 1}}
+    assert plain(reader.latestOffset({topic: {"0": 1}}, limit)) == {topic: {"0": 1}}
     produce(bootstrap, topic, TEN[:2])
-    assert reader.latestOffset({topic: {"0": 1}}, limit) == {topic: {"0": 6}}
+    assert plain(reader.latestOffset({topic: {"0": 1}}, limit)) == {topic: {"0": 6}}
     reader.stop()
     hasty = reader_of(
         bootstrap, topic, startingOffsets="earliest", minOffsetsPerTrigger="50", maxTriggerDelay="0s"
     )
-    assert hasty.latestOffset({topic: {"0": 5}}, limit) == {topic: {"0": 6}}
-    assert hasty.latestOffset({topic: {"0": 5}}, limit) == {topic: {"0": 6}}
+    assert plain(hasty.latestOffset({topic: {"0": 5}}, limit)) == {topic: {"0": 6}}
+    assert plain(hasty.latestOffset({topic: {"0": 5}}, limit)) == {topic: {"0": 6}}
     hasty.stop()
 
 
@@ -161,7 +167,8 @@ def test_where_latest_was_survives_a_restart_before_the_first_commit(bootstrap: 
     start = first.initialOffset()
     produce(bootstrap, topic, TEN[4:7])
     logged = first.latestOffset(start, ALL)
-    assert logged == start == {topic: {"0": 4}}
+    assert logged == start
+    assert plain(start) == {topic: {"0": 4}}
     first.stop()
     # The driver died; the same batch is tried again, and what is latest now is another offset.
     second = reader_of(bootstrap, topic)
@@ -193,7 +200,7 @@ def test_new_partitions_are_read_from_their_beginning(bootstrap: str, topic: str
     reader = reader_of(bootstrap, topic)
     assert between(reader, {topic: {"0": 0}}, {topic: {"0": 0, "1": 3}}) == TEN[:3]
     limited = reader.latestOffset({topic: {"0": 0}}, ReadMaxRows(2))
-    assert limited == {topic: {"0": 0, "1": 2}}
+    assert plain(limited) == {topic: {"0": 0, "1": 2}}
     # One whose first records are already deleted was missed.
     delete_records(bootstrap, topic, 1, 1)
     with pytest.raises(DataLossError, match=f"new partition {topic}-1 begins at offset 1, not at 0"):
@@ -234,6 +241,29 @@ def test_a_retention_gap_fails_or_is_passed_over(bootstrap: str, topic: str) -> 
     lax.stop()
 
 
+def test_a_topic_that_was_deleted_and_created_again_is_not_read_on(bootstrap: str, topic: str) -> None:
+    """Its offsets go on where the ones before ended, so that only its id tells."""
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN[:4])
+    strict, lax = (reader_of(bootstrap, topic, failOnDataLoss=fail) for fail in ("true", "false"))
+    start = strict.latestOffset({topic: {"0": 0}}, ALL)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_topics([topic]).raise_first()
+    create(bootstrap, topic)
+    produce(bootstrap, topic, TEN[:6])
+    end = strict.latestOffset(start, ALL)
+    with pytest.raises(
+        DataLossError, match=f"the topic {topic} was deleted and created again.*failOnDataLoss"
+    ):
+        strict.partitions(start, end)
+    assert between(lax, start, lax.latestOffset(start, ALL)) == TEN[:6]
+    # With a limit too, and with a checkpoint of an earlier version, which has no ids.
+    assert plain(lax.latestOffset(start, ReadMaxRows(5))) == {topic: {"0": 5}}
+    assert between(strict, plain(start), end) == TEN[4:6]
+    strict.stop()
+    lax.stop()
+
+
 def test_a_pattern_finds_topics_that_come_later(bootstrap: str, topic: str) -> None:
     create(bootstrap, f"{topic}-a")
     given = {
@@ -243,12 +273,12 @@ def test_a_pattern_finds_topics_that_come_later(bootstrap: str, topic: str) -> N
     }
     reader = stream_reader(source_schema(given), given)
     start = reader.initialOffset()
-    assert start == {f"{topic}-a": {"0": 0}}
+    assert plain(start) == {f"{topic}-a": {"0": 0}}
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(f"{topic}-b", 1)]).raise_first()
     produce(bootstrap, f"{topic}-b", TEN[:2])
     end = reader.latestOffset(start, ALL)
-    assert end == {f"{topic}-a": {"0": 0}, f"{topic}-b": {"0": 2}}
+    assert plain(end) == {f"{topic}-a": {"0": 0}, f"{topic}-b": {"0": 2}}
     assert values(read_rows(reader, reader.partitions(start, end))) == TEN[:2]
     reader.stop()
 
@@ -272,6 +302,8 @@ def test_a_stopped_stream_has_closed_its_connections(monkeypatch: pytest.MonkeyP
     closed: list[object] = []
 
     class Offsets:
+        topic_ids: ClassVar[dict[str, str]] = {}
+
         def __init__(self, _: object) -> None:
             pass
 

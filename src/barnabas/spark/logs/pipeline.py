@@ -1,27 +1,36 @@
-"""The flagship pipeline: logs of many services, from a topic to counts, failures, alerts and a table.
+"""The flagship pipeline: logs of many services in any format, from a topic to counts, templates, failures,
+alerts and a table.
 
     barnabas pipeline run barnabas.spark.logs.pipeline --set bootstrap=localhost:9092
 
-    logs ─ parsed ─┬─ bad ───────────────────────────── topic logs.bad (dead letters)
-                   └─ events ─┬─ counts (with owners) ── topic logs.counts ─┬─ files (Parquet)
-                              └─ failures ────────────── topic logs.failures └─ alerts ─ topic alerts
+    logs ─ parsed ─┬─ topic logs.bad (dead letters)
+                   └─ topic logs.parsed ─ events ─┬─ counts (with owners) ── topic logs.counts ─┬─ files
+                                                  ├─ templates ───────────── topic logs.templates └─ alerts
+                                                  └─ failures ────────────── topic logs.failures
 
-The queries themselves are in `queries`.
+Lines are parsed once; everything else reads what was parsed.  The queries themselves are in `queries`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.spark.logs import alerts as alerting
 from barnabas.spark.logs import queries
-from barnabas.spark.pipeline import Pipeline
+from barnabas.spark.logs.config import read_config
+from barnabas.spark.logs.learning import Tally
+from barnabas.spark.logs.writing import writer
+from barnabas.spark.pipeline import Pipeline, PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-TOPICS = ("logs", "logs.bad", "logs.counts", "logs.failures", "alerts")
+TOPICS = (
+    "logs", "logs.parsed", "logs.bad", "logs.counts", "logs.templates", "logs.failures", "alerts",
+)  # fmt: skip
 
 pipeline = Pipeline(
     "logs",
@@ -30,8 +39,20 @@ pipeline = Pipeline(
         "watermark": "15 seconds",
         "table": "tables/logs-counts",
         "lines_per_batch": "200000",
+        # Formats, services, owners and alert rules of one's own: a file (barnabas.spark.logs.config).
+        "config": "",
+        # The field that names a line, if there is one: a line that comes twice is counted once.
+        "id": "",
+        "lines": "logs",
+        "parsed": "logs.parsed",
+        "bad": "logs.bad",
+        "counts": "logs.counts",
+        "templates": "logs.templates",
+        "failures": "logs.failures",
+        "alerts": "alerts",
     },
 )
+tally = Tally()
 
 
 def _topic(spark: SparkSession, settings: Mapping[str, str], sink: str, topic: str) -> DataFrame:
@@ -40,6 +61,7 @@ def _topic(spark: SparkSession, settings: Mapping[str, str], sink: str, topic: s
         .option("kafka.bootstrap.servers", settings["bootstrap"])
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
         # Batches that an exactly-once sink has aborted must not be counted.
         .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", settings["lines_per_batch"])
@@ -51,38 +73,43 @@ def _topic(spark: SparkSession, settings: Mapping[str, str], sink: str, topic: s
 
 @pipeline.source
 def lines(spark: SparkSession, settings: Mapping[str, str], sink: str) -> DataFrame:
-    return _topic(spark, settings, sink, "logs")
+    return _topic(spark, settings, sink, settings["lines"])
+
+
+@pipeline.source
+def parsed_records(spark: SparkSession, settings: Mapping[str, str], sink: str) -> DataFrame:
+    return _topic(spark, settings, sink, settings["parsed"])
 
 
 @pipeline.source
 def count_records(spark: SparkSession, settings: Mapping[str, str], sink: str) -> DataFrame:
-    return _topic(spark, settings, sink, "logs.counts")
+    return _topic(spark, settings, sink, settings["counts"])
 
 
 @pipeline.table
-def owners(spark: SparkSession) -> DataFrame:
-    return queries.owners(spark)
+def owners(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
+    return queries.owners(spark, read_config(settings["config"]))
 
 
 @pipeline.transform
-def parsed(lines: DataFrame) -> DataFrame:
-    return queries.parsed(lines)
+def parsed(lines: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    return queries.parsed(lines, read_config(settings["config"]))
 
 
 @pipeline.transform
-def bad(parsed: DataFrame) -> DataFrame:
-    return queries.bad(parsed)
-
-
-@pipeline.transform
-def events(parsed: DataFrame, settings: Mapping[str, str]) -> DataFrame:
-    return queries.events(parsed, settings["watermark"])
+def events(parsed_records: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    return queries.events(queries.lines_of(parsed_records), settings["watermark"], settings["id"])
 
 
 @pipeline.transform
 def counts(events: DataFrame, owners: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     counted = queries.counts(events, owners, settings["window"])
     return queries.as_records(queries.in_order(counted, "service", "start"), "service")
+
+
+@pipeline.transform
+def templates(events: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    return queries.as_records(queries.templates(events, settings["window"]), "service")
 
 
 @pipeline.transform
@@ -96,14 +123,29 @@ def rows(count_records: DataFrame) -> DataFrame:
 
 
 @pipeline.transform
-def alerts(rows: DataFrame) -> DataFrame:
-    return queries.as_records(alerting.alerts(rows), "service")
+def alerts(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    rules = read_config(settings["config"]).rules
+    return queries.as_records(alerting.alerts(rows, rules, seconds(settings["window"])), "service")
 
 
-pipeline.to_dead_letters("bad", of=bad, topic="logs.bad")
-pipeline.to_topic("counts", of=counts, topic="logs.counts", exactly_once=True)
-pipeline.to_topic("failures", of=failures, topic="logs.failures", exactly_once=True)
-pipeline.to_topic("alerts", of=alerts, topic="alerts", exactly_once=True)
+def seconds(window: str) -> float:
+    """The length of a window such as `10 seconds`."""
+    units = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+    found = re.fullmatch(r"\s*(\d+)\s+([a-z]+?)s?\s*", window)
+    if found is None or found[2] not in units:
+        raise PipelineError(f"the setting window is {window!r}: give a time such as '10 seconds'")
+    return int(found[1]) * units[found[2]]
+
+
+def _write_parsed(stream: DataStreamWriter, settings: Mapping[str, str]) -> DataStreamWriter:
+    return writer(stream, settings, tally, "logs-parsed")
+
+
+pipeline.to("parsed", of=parsed, write=_write_parsed, place="topics {parsed} and {bad}, exactly once")
+pipeline.to_topic("counts", of=counts, topic="{counts}", exactly_once=True)
+pipeline.to_topic("templates", of=templates, topic="{templates}", exactly_once=True)
+pipeline.to_topic("failures", of=failures, topic="{failures}", exactly_once=True)
+pipeline.to_topic("alerts", of=alerts, topic="{alerts}", exactly_once=True)
 pipeline.to_parquet("table", of=rows, path="{table}", partition_by=["service"])
 
 
@@ -114,3 +156,4 @@ def report(settings: Mapping[str, str], path: str) -> None:
 
 
 pipeline.report = report
+pipeline.complaint = lambda: tally.complaint

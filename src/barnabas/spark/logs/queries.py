@@ -2,110 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.spark.logs.columns import COUNTS, schema
-from barnabas.spark.logs.formats import PATTERNS
+from barnabas.spark.logs.columns import COUNTS, PARSED, TEMPLATES, schema
+from barnabas.spark.logs.config import Config
+from barnabas.spark.logs.learning import Named
+from barnabas.spark.logs.parsing import OUTPUT, parse_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-JSON_SCHEMA = (
-    "time string, level string, service string, id string, kind string, trace string, status int, "
-    "duration_ms int, message string"
-)
-TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
-# The four levels, with the names that Python's logging, syslog and Java use.
-LEVELS = {
-    "TRACE": "DEBUG",
-    "DEBUG": "DEBUG",
-    "INFO": "INFO",
-    "NOTICE": "INFO",
-    "WARN": "WARN",
-    "WARNING": "WARN",
-    "ERROR": "ERROR",
-    "CRITICAL": "ERROR",
-    "FATAL": "ERROR",
-}
 # An error belongs to a request of the same trace at most this long before it.
 ERROR_AFTER_S = 10
+LINE_COLUMNS = ("value", "topic", "partition", "offset", "timestamp", "headers")
+IS_ERROR = "level IN ('ERROR', 'FATAL')"
 
 
-def parsed(lines: DataFrame) -> DataFrame:
-    """Parse each line, whatever its format; `problem` says why a line could not be parsed."""
+def parsed(lines: DataFrame, config: Config | None = None) -> DataFrame:
+    """Parse each line, whatever its format: the columns of OUTPUT; `problem` says why one could not be
+    parsed."""
+    chosen = lines.select(*[name for name in LINE_COLUMNS if name in lines.columns])
+    return chosen.mapInArrow(partial(parse_batches, config=config or Config()), OUTPUT)
+
+
+def with_templates(parsed: DataFrame, named: Sequence[Named]) -> DataFrame:
+    """Records for `logs.parsed`: the JSON of the lines that were parsed, with their templates."""
     from pyspark.sql import functions as f
 
-    text = f.col("value").cast("string")
-    as_json = f.when(text.startswith("{"), f.from_json(text, JSON_SCHEMA))
-    fields = f.coalesce(
-        as_json, *[_by_pattern(text, pattern.PATTERN, pattern.GROUPS) for pattern in PATTERNS]
-    )
-    rows = lines.select(f.col("value"), fields.alias("fields")).select(
-        "value",
-        f.try_to_timestamp("fields.time", f.lit(TIME_FORMAT)).alias("time"),
-        "fields.service",
-        "fields.id",
-        _level(f.upper("fields.level")).alias("level"),
-        "fields.kind",
-        "fields.trace",
-        "fields.status",
-        "fields.duration_ms",
-        "fields.message",
-        f.col("fields").isNull().alias("is_strange"),
-    )
-    problem = (
-        f.when(f.col("is_strange"), "no known format")
-        .when(f.col("time").isNull(), "no time")
-        .when(f.col("service").isNull() | f.col("id").isNull(), "no service or id")
-        .when(f.col("level").isNull(), "no known level")
-    )
-    return rows.withColumn("problem", problem).drop("is_strange")
-
-
-def _level(name: Column) -> Column:
-    """Map to one of the four levels, or NULL."""
-    from pyspark.sql import functions as f
-
-    known = [f.lit(text) for pair in LEVELS.items() for text in pair]
-    return f.try_element_at(f.create_map(*known), name)
-
-
-def _by_pattern(text: Column, pattern: str, groups: tuple[str, ...]) -> Column:
-    """Return the fields of a matching line; NULL for any other."""
-    from pyspark.sql import functions as f
-
-    numbers = {"status", "duration_ms"}
-
-    def group(name: str) -> Column:
-        column = f.regexp_extract(text, pattern, groups.index(name) + 1)
-        return (column.cast("int") if name in numbers else column).alias(name)
-
-    names = [column.partition(" ")[0] for column in JSON_SCHEMA.split(", ")]
-    return f.when(text.rlike(pattern), f.struct(*[group(name) for name in names]))
+    spark = parsed.sparkSession
+    rows = [(each.source, each.shape, each.template, each.is_new) for each in named]
+    names = spark.createDataFrame(rows, "source string, shape string, template string, is_new boolean")
+    good = parsed.where("problem IS NULL").join(f.broadcast(names), ["source", "shape"])
+    rest = f.expr("substring(to_json(struct(template, is_new)), 2)")
+    value = f.concat(f.expr("left(json, length(json) - 1)"), f.lit(","), rest)
+    return good.select(f.col("service").cast("binary").alias("key"), value.cast("binary").alias("value"))
 
 
 def bad(parsed: DataFrame) -> DataFrame:
-    """Dead letters: the original line and the reason."""
+    """Dead letters: the original line, with the reason and where it came from in headers."""
     from pyspark.sql import functions as f
 
-    reason = f.struct(f.lit("problem").alias("key"), f.col("problem").cast("binary").alias("value"))
-    return parsed.where("problem IS NOT NULL").select("value", f.array(reason).alias("headers"))
+    def header(name: str, column: str) -> Column:
+        return f.struct(f.lit(name).alias("key"), f.col(column).cast("binary").alias("value"))
+
+    headers = f.array(
+        header("problem", "problem"), header("origin", "source"), header("position", "position")
+    )
+    return parsed.where("problem IS NOT NULL").select("value", headers.alias("headers"))
 
 
-def events(parsed: DataFrame, watermark: str) -> DataFrame:
-    """Return every event once, even if its line is duplicated."""
-    good = parsed.where("problem IS NULL").drop("value", "problem")
-    return good.withWatermark("time", watermark).dropDuplicatesWithinWatermark(["service", "id"])
+def lines_of(records: DataFrame) -> DataFrame:
+    """Convert records of `logs.parsed` back to lines; `at` is the time of the line."""
+    from pyspark.sql import functions as f
+
+    row = f.from_json(f.col("value").cast("string"), schema(PARSED)).alias("row")
+    return records.select(row).select("row.*", f.timestamp_millis(f.col("row.at_ms")).alias("at"))
 
 
-def owners(spark: SparkSession) -> DataFrame:
+def events(lines: DataFrame, watermark: str, id_field: str = "") -> DataFrame:
+    """Lines with a watermark; if a field names each line, every line once."""
+    from pyspark.sql import functions as f
+
+    marked = lines.withWatermark("at", watermark)
+    if not id_field:
+        return marked
+    return marked.withColumn("id", f.col("fields")[id_field]).dropDuplicatesWithinWatermark(["service", "id"])
+
+
+def owners(spark: SparkSession, config: Config) -> DataFrame:
     """The owners of services; a table that does not change while the pipeline runs."""
-    from barnabas.spark.logs.generator import OWNERS
-
-    return spark.createDataFrame(sorted(OWNERS.items()), "service string, owner string")
+    return spark.createDataFrame(list(config.owners), "service string, owner string")
 
 
 def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
@@ -113,17 +82,33 @@ def counts(events: DataFrame, owners: DataFrame, window: str) -> DataFrame:
     from pyspark.sql import functions as f
 
     grouped = events.join(f.broadcast(owners), "service", "left").groupBy(
-        f.window("time", window), "service", "owner"
+        f.window("at", window), "service", "owner"
     )
     counted = grouped.agg(
-        f.count("*").alias("lines"),
-        f.count_if(f.col("kind") == "request").alias("requests"),
-        f.count_if(f.col("kind") == "error").alias("errors"),
+        f.sum("lines").alias("lines"),
+        f.count_if(f.col("status").isNotNull()).alias("requests"),
+        f.count_if(f.expr(IS_ERROR)).alias("errors"),
+        f.count_if(f.col("level") == "WARN").alias("warnings"),
+        f.count_if(f.col("is_new")).alias("new_templates"),
         f.sum("duration_ms").alias("duration_ms"),
     )
     rate = f.when(f.col("requests") > 0, f.col("errors") / f.col("requests"))
     bounds = {"start": f.col("window.start"), "end": f.col("window.end")}
     return counted.withColumns({**bounds, "error_rate": rate}).select(*COUNTS)
+
+
+def templates(events: DataFrame, window: str) -> DataFrame:
+    """Count the lines of each kind per service and window, with one of them."""
+    from pyspark.sql import functions as f
+
+    counted = events.groupBy(f.window("at", window), "service", "template").agg(
+        f.max("level").alias("level"),
+        f.sum("lines").alias("lines"),
+        f.bool_or("is_new").alias("is_new"),
+        f.min_by("message", "at").alias("sample"),
+    )
+    bounds = {"start": f.col("window.start"), "end": f.col("window.end")}
+    return counted.withColumns(bounds).select(*TEMPLATES)
 
 
 def in_order(rows: DataFrame, key: str, time: str) -> DataFrame:
@@ -132,7 +117,7 @@ def in_order(rows: DataFrame, key: str, time: str) -> DataFrame:
 
     Otherwise windows of one service are written by different tasks at the same time.  A reader whose batch
     ends between two of them would process the later one first, and its state of the service would be wrong.
-     Sorting within batches is enough: all windows of a later batch end later.
+    Sorting within batches is enough: all windows of a later batch end later.
     """
     by_time = partial(_sorted, time)
     return rows.repartition(key).mapInArrow(by_time, rows.schema)
@@ -149,26 +134,28 @@ def _sorted(column: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def failures(events: DataFrame) -> DataFrame:
-    """Join requests with their errors."""
+    """Requests with the first error of their trace: grouped rather than joined, as a join of a stream with
+    itself would read it twice."""
     from pyspark.sql import functions as f
 
-    requests = events.where("kind = 'request'").select(
-        "trace",
-        f.col("time").alias("request_time"),
-        "service",
-        f.col("message").alias("request"),
-        "duration_ms",
+    def first(column: str, of: str, name: str) -> Column:
+        return f.expr(f"min_by({column}, at) FILTER (WHERE {of})").alias(name)
+
+    is_request, is_error = "status IS NOT NULL", f"status IS NULL AND {IS_ERROR}"
+    # A session ends when nothing came for longer than an error may take.
+    grouped = events.where("trace_id IS NOT NULL").groupBy(
+        f.session_window("at", f"{ERROR_AFTER_S * 1000 + 1} milliseconds"), "trace_id"
     )
-    errors = events.where("kind = 'error'").select(
-        f.col("trace").alias("error_trace"),
-        f.col("time").alias("error_time"),
-        f.col("message").alias("error"),
+    found = grouped.agg(
+        first("at", is_request, "request_time"),
+        first("service", is_request, "service"),
+        first("message", is_request, "request"),
+        first("duration_ms", is_request, "duration_ms"),
+        first("at", is_error, "error_time"),
+        first("message", is_error, "error"),
     )
-    near = (
-        "trace = error_trace AND error_time >= request_time AND "
-        f"error_time <= request_time + INTERVAL {ERROR_AFTER_S} SECONDS"
-    )
-    return requests.join(errors, f.expr(near)).drop("error_trace")
+    near = f"error_time >= request_time AND error_time <= request_time + INTERVAL {ERROR_AFTER_S} SECONDS"
+    return found.where(near).withColumnRenamed("trace_id", "trace").drop("session_window")
 
 
 def as_records(rows: DataFrame, key: str) -> DataFrame:

@@ -53,8 +53,7 @@ def _alerts(results: Results) -> list[str]:
     if not raised:
         return ["no alerts"]
     return [
-        f"ALERT {alert.service} ({alert.owner}) since {alert.since:%H:%M:%S}: {100 * alert.error_rate:.0f} "
-        "% errors"
+        f"ALERT {alert.service} ({alert.owner}) since {alert.since:%H:%M:%S}: {alert.rule} {alert.value:g}"
         for alert in raised
     ]
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from barnabas.spark.pipeline.definition import PipelineError
+from barnabas.spark.topic_ids import IDS
 
 IDENTITY = "pipeline.json"
 # Spark's own logs are small; a larger file is something else.
@@ -126,6 +127,7 @@ def _offsets(line: Any) -> Offsets | None:
         return {
             str(topic): {str(partition): int(offset) for partition, offset in partitions.items()}
             for topic, partitions in line.items()
+            if topic != IDS
         }
     except (AttributeError, TypeError, ValueError):
         return None
@@ -204,6 +206,47 @@ def forget(folder: Path, sinks: Sequence[str]) -> None:
         _write_identity(folder, Identity(known.pipeline, kept))
         if not kept:
             (folder / IDENTITY).unlink()
+
+
+def mend(folder: Path, sink: str) -> list[str]:
+    """Remove what a driver that was killed has half written: Spark refuses to start on it for ever.  A batch
+    begins when its offsets are written completely, so that nothing is lost; returns what was removed."""
+    query = folder / sink
+    offsets, commits = (_last(query / name) for name in ("offsets", "commits"))
+    halves = []
+    if offsets is not None and (commits is None or commits < offsets):
+        path = query / "offsets" / str(offsets)
+        if not _is_offset_log(path):
+            halves.append(path)
+    metadata = query / "metadata"
+    if metadata.is_file() and offsets is None and not _is_json(metadata):
+        halves.append(metadata)
+    for path in halves:
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    return [str(path) for path in halves]
+
+
+def _is_offset_log(path: Path) -> bool:
+    """Whether the version, the metadata and at least one source are there; each is a line of JSON."""
+    if path.stat().st_size > MAX_LOG_BYTES:
+        return True
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    if len(lines) < 3 or not re.fullmatch(r"v\d+", lines[0]):
+        return False
+    return all(line == "-" or _parses(line) for line in lines[1:])
+
+
+def _is_json(path: Path) -> bool:
+    return path.stat().st_size <= MAX_LOG_BYTES and _parses(path.read_text("utf-8", errors="replace"))
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 # Locks ------------------------------------------------------------------------------------------------------

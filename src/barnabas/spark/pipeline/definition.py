@@ -11,9 +11,19 @@ import inspect
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from barnabas.spark.pipeline.expectations import (
+    ACTIONS,
+    ALL,
+    DEAD_LETTER,
+    DROP,
+    Expectation,
+    checked,
+    rejected,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +79,10 @@ class Sink:
     # For custom writers.
     write: Callable[[Any, Settings], Any] | None = None
     place: str = field(default="", compare=False)
+    # How often its query is started again after it has failed, before the pipeline fails.
+    restarts: int = 0
+    # The interval of its batches; empty for that of the run.
+    every: str = ""
 
 
 class Pipeline:
@@ -87,7 +101,10 @@ class Pipeline:
         self.parts: dict[str, Part] = {}
         self.sinks: dict[str, Sink] = {}
         # Renders a page from what the pipeline has written: report(settings, path).
+        self._expectations: dict[str, list[Expectation]] = {}
         self.report: Callable[[Settings, str], None] | None = None
+        # Says what was wrong with the rows of a run that ended, if anything: the run has then failed.
+        self.complaint: Callable[[], str | None] | None = None
 
     # -------------------------------------------------------------------------------------------------- parts
 
@@ -115,6 +132,40 @@ class Pipeline:
             raise PipelineError(f"{self.name}: a part cannot be called {name}; give it another name")
         self.parts[name] = Part(name, kind, function, tuple(takes))
 
+    def expect(
+        self, name: str, *, of: str | Callable[..., Any], where: str, otherwise: str = DROP, topic: str = ""
+    ) -> None:
+        """Rows of a part that do not meet a condition (SQL) are counted, and kept, dropped, written to the
+        topic of dead letters, or stop the pipeline, before anything else takes them."""
+        if otherwise not in ACTIONS:
+            raise PipelineError(f"{self.name}: {name}: {otherwise!r} is none of {', '.join(ACTIONS)}")
+        if bool(topic) != (otherwise == DEAD_LETTER):
+            problem = "a topic is needed for dead letters" if not topic else "only dead letters have a topic"
+            raise PipelineError(f"{self.name}: {name}: {problem}")
+        _check_name(f"{self.name}: an expectation", name)
+        part = _name(of)
+        self._must_be_there(part, f"expectation {name}")
+        if any(each.name == name for known in self._expectations.values() for each in known):
+            raise PipelineError(
+                f"{self.name}: the expectation {name} is defined twice; give one another name"
+            )
+        known = self._expectations.setdefault(part, [])
+        if not known:
+            whole = self.parts[part]
+            self.add(part + ALL, whole.kind, whole.function, whole.takes)
+            self.parts[part] = Part(part, Kind.TRANSFORM, checked(known), (part + ALL,))
+        expectation = Expectation(name, where, otherwise)
+        known.append(expectation)
+        if otherwise == DEAD_LETTER:
+            self.add(f"{part} (not {name})", Kind.TRANSFORM, rejected(expectation), (part + ALL,))
+            self.to_dead_letters(name, of=f"{part} (not {name})", topic=topic)
+
+    def run_every(self, sink: str, interval: str) -> None:
+        """The batches of a sink begin at this interval ("1 minute"), whatever that of the run is."""
+        if sink not in self.sinks:
+            raise PipelineError(f"{self.name} has no sink {sink}; there is {', '.join(self.sinks)}")
+        self.sinks[sink] = replace(self.sinks[sink], every=interval)
+
     # -------------------------------------------------------------------------------------------------- sinks
 
     def to_topic(
@@ -125,6 +176,7 @@ class Pipeline:
         topic: str,
         exactly_once: bool = False,
         mode: str = "append",
+        restarts: int = 0,
         **options: str,
     ) -> None:
         """Write rows with `value` (and optionally `key`, `headers`, `partition`) as records."""
@@ -132,7 +184,8 @@ class Pipeline:
         if exactly_once:
             chosen["deliveryGuarantee"] = "exactly-once"
             chosen["sinkId"] = f"{self.name}-{name}"
-        self._sink(Sink(name, _name(of), "barnabas", chosen, mode, place=f"topic {topic}"))
+        place = f"topic {topic}"
+        self._sink(Sink(name, _name(of), "barnabas", chosen, mode, place=place, restarts=restarts))
 
     def to_dead_letters(
         self, name: str = "dead-letters", *, of: str | Callable[..., Any], topic: str
@@ -147,13 +200,45 @@ class Pipeline:
         of: str | Callable[..., Any],
         path: str,
         partition_by: Sequence[str] = (),
+        restarts: int = 0,
         **options: str,
     ) -> None:
         """Write rows as Parquet files."""
         chosen = {"path": path, **options}
-        self._sink(
-            Sink(name, _name(of), "parquet", chosen, partition_by=tuple(partition_by), place=f"files {path}")
-        )
+        by, place = tuple(partition_by), f"files {path}"
+        self._sink(Sink(name, _name(of), "parquet", chosen, partition_by=by, place=place, restarts=restarts))
+
+    def to_delta(
+        self,
+        name: str,
+        *,
+        of: str | Callable[..., Any],
+        path: str,
+        partition_by: Sequence[str] = (),
+        restarts: int = 0,
+    ) -> None:
+        """Append rows to a Delta table, each batch once; needs barnabas[tables], and no jar."""
+        from barnabas.spark.pipeline.lake_sinks import delta
+
+        write = delta(path, tuple(partition_by))
+        self.to(name, of, write, place=f"Delta table {path}, exactly once", restarts=restarts)
+
+    def to_iceberg(
+        self,
+        name: str,
+        *,
+        of: str | Callable[..., Any],
+        table: str,
+        warehouse: str = "tables/iceberg",
+        catalog: Mapping[str, str] | None = None,
+        restarts: int = 0,
+    ) -> None:
+        """Append rows to an Iceberg table, each batch once; `catalog` has pyiceberg's properties of one (by
+        default SQLite in the folder `warehouse`)."""
+        from barnabas.spark.pipeline.lake_sinks import iceberg
+
+        write = iceberg(table, warehouse, catalog or {})
+        self.to(name, of, write, place=f"Iceberg table {table}, exactly once", restarts=restarts)
 
     def to(
         self,
@@ -161,10 +246,12 @@ class Pipeline:
         of: str | Callable[..., Any],
         write: Callable[[Any, Settings], Any],
         mode: str = "append",
+        place: str = "a writer of its own",
+        restarts: int = 0,
     ) -> None:
         """Write in any other way: `write(stream_writer, settings)` returns the writer with format and
-        options."""
-        self._sink(Sink(name, _name(of), "", {}, mode, write=write, place="a writer of its own"))
+        options; `place` is shown as where the rows go."""
+        self._sink(Sink(name, _name(of), "", {}, mode, write=write, place=place, restarts=restarts))
 
     def to_format(
         self,
@@ -174,11 +261,13 @@ class Pipeline:
         form: str,
         mode: str = "append",
         partition_by: Sequence[str] = (),
+        restarts: int = 0,
         **options: str,
     ) -> None:
         """Write in any Spark format, with its options."""
         place = f"files {options['path']}" if "path" in options else form
-        self._sink(Sink(name, _name(of), form, options, mode, tuple(partition_by), place=place))
+        by = tuple(partition_by)
+        self._sink(Sink(name, _name(of), form, options, mode, by, place=place, restarts=restarts))
 
     def _sink(self, sink: Sink) -> None:
         _check_name(f"{self.name}: a sink", sink.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,16 +12,21 @@ import barnabas
 from barnabas.spark.pipeline.definition import PipelineError
 
 TRACEBACK = "Traceback (most recent call last):"
+# Spark's line of a query that ended by an error without a message.
+_SAYS_NOTHING = re.compile(r"terminated with exception:\s*(SQLSTATE: \w+)?\s*(\(no cause message\))?$")
 _OURS = str(Path(barnabas.__file__).parent)
 
 
 def reason(failure: BaseException) -> str:
-    """Return the line of a Spark error that says why: the end of its last traceback, if it has one."""
+    """Return the line of a Spark error that says why: the end of its last traceback, if it has one; or the
+    name of a Java error that says nothing, such as a StackOverflowError."""
     raw = str(failure).splitlines()
     lines = [line.strip() for line in raw if line.strip()]
     ends = list(_ends_of_tracebacks(raw))
     causes = ends or [line for line in lines if "Error: " in line and not line.startswith(("at ", "File "))]
-    return (causes or lines or [repr(failure)])[-1 if causes else 0]
+    said = (causes or lines or [repr(failure)])[-1 if causes else 0]
+    cause = getattr(failure, "_cause", None) if _SAYS_NOTHING.search(said) else None
+    return reason(cause) if cause is not None else said
 
 
 def _ends_of_tracebacks(lines: Sequence[str]) -> Iterator[str]:

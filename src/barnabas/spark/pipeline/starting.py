@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.spark.pipeline.checkpoints import Lock, claim, local_folder
+from barnabas.spark.pipeline.batches import let_batches_tell
+from barnabas.spark.pipeline.checkpoints import Lock, claim, local_folder, mend
 from barnabas.spark.pipeline.definition import (
     SETTINGS,
     SINK,
@@ -21,6 +23,7 @@ from barnabas.spark.pipeline.definition import (
     Sink,
     filled,
 )
+from barnabas.spark.pipeline.expectations import ALL
 from barnabas.spark.pipeline.faults import fault_of, java_reason, reason
 from barnabas.spark.pipeline.patience import TOO_SLOW
 from barnabas.spark.pipeline.running import MAX_RESTARTS, Running
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+logger = logging.getLogger(__name__)
 
 AVAILABLE_NOW = "available-now"
 # Spark's file sink keeps its own list of written batches.
@@ -125,6 +130,8 @@ def _take_checkpoint(running: Running, frames: Frames, sinks: Sequence[str]) -> 
         running.locks.append(lock)
     claim(folder, pipeline.name, {name: _reads(pipeline, name, frames[name]) for name in sinks})
     for name in sinks:
+        for removed in mend(folder, name):
+            logger.warning("%s: %s was half written when its driver was killed; removed", name, removed)
         _refuse_files_of_another_run(pipeline, pipeline.sinks[name], running.settings, folder)
 
 
@@ -134,7 +141,8 @@ def _reads(pipeline: Pipeline, sink: str, frames: dict[str, DataFrame]) -> list[
     for part in pipeline.needed_by([sink]):
         if part.kind is Kind.SOURCE:
             topics = _topics(frames[part.name])
-            sources.append(f"{part.name} ({topics})" if topics else part.name)
+            name = part.name.removesuffix(ALL)
+            sources.append(f"{name} ({topics})" if topics else name)
     return sources
 
 
@@ -184,6 +192,7 @@ def _query(
     if not rows.isStreaming:
         raise PipelineError(f"{label}: {sink.of} is a table; a sink needs rows of a source")
     writer = rows.writeStream.queryName(f"{pipeline.name}-{sink.name}").outputMode(sink.mode)
+    let_batches_tell(writer)
     writer = writer.option("checkpointLocation", os.path.join(settings["checkpoint"], sink.name))
     if sink.write is not None:
         writer = _by_user(sink.write, writer, settings, label)
@@ -196,6 +205,8 @@ def _query(
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     try:
+        if sink.every and trigger != AVAILABLE_NOW:
+            trigger = filled(sink.every, settings, label)
         return _triggered(writer, trigger, pipeline.name).start()
     except PySparkException as error:
         raise PipelineError(f"{label}: {reason(error)}") from error

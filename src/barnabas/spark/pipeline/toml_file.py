@@ -36,6 +36,7 @@ from barnabas.spark.pipeline.definition import (
     filled,
     parameters,
 )
+from barnabas.spark.pipeline.expectations import DROP
 from barnabas.spark.pipeline.toml_tables import Table
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 SECTIONS = {"sources": Kind.SOURCE, "tables": Kind.TABLE, "transforms": Kind.TRANSFORM}
 # Keys of a sink that are not options of a format.
-BESIDE_OPTIONS = {"of", "topic", "exactly_once", "mode", "partition_by", "path"}
+BESIDE_OPTIONS = {"of", "topic", "exactly_once", "mode", "partition_by", "path", "restarts", "every"}
 # No format has these options; here they would collide with parameters.
 NO_OPTIONS = {"self", "name", "form"}
 
@@ -54,7 +55,7 @@ def pipeline_of(path: Path) -> Pipeline:
             root = Table(str(path), "", tomllib.load(file))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path}: {error}") from error
-    root.allow("name", "checkpoint", "settings", *SECTIONS, "sinks")
+    root.allow("name", "checkpoint", "settings", *SECTIONS, "expectations", "sinks")
     settings = root.table("settings")
     with root.errors():
         pipeline = Pipeline(
@@ -66,9 +67,14 @@ def pipeline_of(path: Path) -> Pipeline:
         for name, table in root.table(section).tables():
             with table.errors():
                 _add_part(pipeline, name, kind, table)
+    for name, table in root.table("expectations").tables():
+        with table.errors():
+            _add_expectation(pipeline, name, table)
     for name, table in root.table("sinks").tables():
         with table.errors():
             _add_sink(pipeline, name, table)
+            if (every := table.text("every")) is not None:
+                pipeline.run_every(name, every)
     return pipeline
 
 
@@ -185,11 +191,37 @@ def _with_watermark(
     return marked
 
 
+def _add_expectation(pipeline: Pipeline, name: str, table: Table) -> None:
+    table.allow("of", "where", "otherwise", "topic")
+    pipeline.expect(
+        name,
+        of=table.required_text("of"),
+        where=table.required_text("where"),
+        otherwise=table.text("otherwise") or DROP,
+        topic=table.text("topic") or "",
+    )
+
+
 # Sinks ------------------------------------------------------------------------------------------------------
 
 
 def _add_sink(pipeline: Pipeline, name: str, table: Table) -> None:
-    table.allow("of", "topic", "exactly_once", "mode", "path", "format", "partition_by", "options")
+    table.allow(
+        "of",
+        "topic",
+        "exactly_once",
+        "mode",
+        "path",
+        "format",
+        "partition_by",
+        "restarts",
+        "every",
+        "options",
+        "delta",
+        "iceberg",
+        "warehouse",
+    )
+    restarts = table.whole("restarts", 0)
     of, mode = table.required_text("of"), table.text("mode") or "append"
     topic, path, form = table.text("topic"), table.text("path"), table.text("format")
     options = table.texts("options")
@@ -197,11 +229,15 @@ def _add_sink(pipeline: Pipeline, name: str, table: Table) -> None:
         raise table.wrong(f"options.{key}", f"write {key} beside options, not among them")
     for key in NO_OPTIONS & options.keys():
         raise table.wrong(f"options.{key}", "there is no such option; leave it out")
+    if _add_lake(pipeline, name, table, of, restarts):
+        return
     if topic is not None:
         if path is not None or form is not None:
             raise table.wrong("topic", "a sink has either a topic, or a path or format")
-        exactly_once = table.flag("exactly_once")
-        pipeline.to_topic(name, of=of, topic=topic, exactly_once=exactly_once, mode=mode, **options)
+        once = table.flag("exactly_once")
+        pipeline.to_topic(
+            name, of=of, topic=topic, exactly_once=once, mode=mode, restarts=restarts, **options
+        )
         return
     if table.has("exactly_once"):
         raise table.wrong("exactly_once", "only a sink with a topic takes it; files are written once anyway")
@@ -215,5 +251,30 @@ def _add_sink(pipeline: Pipeline, name: str, table: Table) -> None:
         form=form or "parquet",
         mode=mode,
         partition_by=table.names("partition_by"),
+        restarts=restarts,
         **options,
     )
+
+
+def _add_lake(pipeline: Pipeline, name: str, table: Table, of: str, restarts: int) -> bool:
+    """Whether the sink is a table of a data lake."""
+    delta, iceberg = table.text("delta"), table.text("iceberg")
+    if delta is None and iceberg is None:
+        return False
+    for key in ("topic", "path", "format", "mode", "exactly_once"):
+        if table.has(key):
+            raise table.wrong(key, "a sink with a Delta or Iceberg table does not take it; leave it out")
+    if delta is not None:
+        pipeline.to_delta(
+            name, of=of, path=delta, partition_by=table.names("partition_by"), restarts=restarts
+        )
+    else:
+        pipeline.to_iceberg(
+            name,
+            of=of,
+            table=iceberg or "",
+            warehouse=table.text("warehouse") or "tables/iceberg",
+            catalog=table.texts("options"),
+            restarts=restarts,
+        )
+    return True

@@ -96,6 +96,35 @@ class Table:
                 results[name] = table.plain(name)
         return results
 
+    def texts_in_order(self) -> list[tuple[str, str]]:
+        """Return all keys with their strings; a key may have dots."""
+        return [(key, self.required_text(key)) for key in self._values]
+
+    def number(self, key: str, default: float) -> float:
+        value = self._values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(key, f"{value!r} is not a number")
+        return float(value)
+
+    def whole(self, key: str, default: int) -> int:
+        value = self._values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.wrong(key, f"{value!r} is not a whole number")
+        return value
+
+    def rows(self, key: str) -> list[Mapping[str, Any]]:
+        """Return a list of tables as they are."""
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+            raise self.wrong(key, f"it is not a list of tables; write {key} = [{{ column = value }}]")
+        return value
+
+    def list_of_tables(self, key: str) -> list[Table]:
+        value = self._values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+            raise self.wrong(key, f"it is not a list of tables; write [[{key}]]")
+        return [Table(self.file, f"{key}[{number}]", each) for number, each in enumerate(value)]
+
     def table(self, key: str) -> Table:
         value = self._values.get(key, {})
         name = ".".join(part for part in (self._name, key) if part)

@@ -12,8 +12,8 @@ from barnabas.spark.source.filters import Pushed
 from barnabas.spark.source.offset_reader import OffsetReader
 from barnabas.spark.source.options import SourceOptions
 from barnabas.spark.source.planning import batch_ranges
-from barnabas.spark.source.ranges import OffsetRange, cut
-from barnabas.spark.source.task import RangePartition, read_range
+from barnabas.spark.source.ranges import OffsetRange, cut, packed
+from barnabas.spark.source.task import RangePartition, read_ranges
 
 
 class BatchReader(DataSourceReader):
@@ -36,10 +36,10 @@ class BatchReader(DataSourceReader):
         finally:
             reader.close()
         wanted = cut(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(offset_range, pushed.not_before_ms) for offset_range in wanted]
+        return [RangePartition(ranges, pushed.not_before_ms) for ranges in packed(wanted, options.most_tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_range(self._schema, self._options, partition)
+        return read_ranges(self._schema, self._options, partition)
 
 
 class FilteringBatchReader(BatchReader):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.ids import ZERO_UUID
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.errors.data import UnknownTopicOrPartitionError
@@ -44,6 +45,8 @@ class OffsetReader:
         self._admin: Admin | None = None
         # What was already logged: a stream queries its partitions repeatedly.
         self._passed_over: frozenset[TopicPartition] = frozenset()
+        # The ids of the topics that `partitions` has found.
+        self.topic_ids: dict[str, str] = {}
 
     def close(self) -> None:
         if self._admin is not None:
@@ -78,6 +81,8 @@ class OffsetReader:
                     f"{name} is an internal topic: leave it out, or read a broker's folder by "
                     'format("barnabas-log")'
                 )
+            if topic.id != ZERO_UUID:  # Brokers before Apache Kafka 2.8 know no ids.
+                self.topic_ids[str(name)] = str(topic.id)
             results.update(TopicPartition(str(name), partition.partition) for partition in topic.partitions)
         return results
 

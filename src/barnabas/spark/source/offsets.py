@@ -10,13 +10,14 @@ from typing import Any
 
 from barnabas.client.model import TopicPartition
 from barnabas.spark.given_options import OptionError
+from barnabas.spark.topic_ids import IDS
 
 # The numbers that stand for the bounds of a partition in the options' JSON.
 LATEST = -1
 EARLIEST = -2
 
 PartitionOffsets = dict[TopicPartition, int]
-OffsetJson = dict[str, dict[str, int]]
+OffsetJson = dict[str, dict[str, Any]]
 
 
 class Edge(Enum):
@@ -50,9 +51,13 @@ class AtTimes:
 Limit = Edge | AtOffsets | AtTimes
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+def to_json(offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> OffsetJson:
     """Sorted, as Spark compares offsets as text."""
     results: OffsetJson = {}
+    topics = {partition.topic for partition in offsets}
+    kept = {topic: ids[topic] for topic in sorted(topics & ids.keys())} if ids else {}
+    if kept:
+        results[IDS] = kept
     for partition in sorted(offsets):
         results.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
     return results
@@ -61,12 +66,24 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
 def from_checkpoint(value: Any) -> PartitionOffsets:
     """Parse offsets of a checkpoint; raises OptionError for those of another source."""
     try:
-        return _partition_numbers(value)
+        return _partition_numbers({topic: of for topic, of in value.items() if topic != IDS})
     except (TypeError, ValueError, AttributeError):
         raise OptionError(
             f"the checkpoint contains {json.dumps(value)}, which are not offsets of topics: it belongs to "
             "another query; set another checkpointLocation"
         ) from None
+
+
+def ids_of(value: Mapping[str, Any]) -> dict[str, str]:
+    """The ids of topics in offsets of a checkpoint; checkpoints of earlier versions have none."""
+    ids = value.get(IDS)
+    return {str(topic): str(topic_id) for topic, topic_id in ids.items()} if isinstance(ids, dict) else {}
+
+
+def created_again(start: Mapping[str, Any], end: Mapping[str, Any]) -> set[str]:
+    """The topics that have another id at the end than at the start."""
+    before, after = ids_of(start), ids_of(end)
+    return {topic for topic, topic_id in before.items() if after.get(topic, topic_id) != topic_id}
 
 
 def read_offsets(option: str, text: str) -> PartitionOffsets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from barnabas.spark.source.offsets import (
     read_offsets,
     read_partitions,
 )
+from barnabas.spark.source.ranges import MOST_TASKS
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 # As long as Spark waits for anything on the network (spark.network.timeout).
@@ -102,6 +104,12 @@ class SourceOptions:
     offset_attempts: int
     offset_retry_interval_ms: int
     group_id: str | None
+
+    @property
+    def most_tasks(self) -> int:
+        """How many ranges are tasks of their own; any number if the options say how to divide them."""
+        is_chosen = self.min_partitions is not None or self.max_records_per_partition is not None
+        return sys.maxsize if is_chosen else MOST_TASKS
 
 
 def batch_options(given: Mapping[str, str]) -> SourceOptions:

@@ -9,6 +9,11 @@ from dataclasses import dataclass, replace
 from barnabas.client.model import TopicPartition
 from barnabas.spark.source.offsets import PartitionOffsets
 
+# Up to here each range is a task of its own, as with Spark's own connector.
+MOST_TASKS = 64
+# Records of a range that may share a task.
+SMALL = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
@@ -52,6 +57,26 @@ def cut(
         is_whole = offset_range.topic_partition in whole_partitions
         divided += _divide(offset_range, 1 if is_whole else _share(offset_range.size, rest_total, rest_tasks))
     return [offset_range for offset_range in divided if offset_range.size > 0]
+
+
+def packed(ranges: list[OffsetRange], most: int = MOST_TASKS) -> list[tuple[OffsetRange, ...]]:
+    """Group the ranges into tasks.  A task costs Spark tens of milliseconds, however little it reads: of more
+    than `most` ranges the small ones share tasks."""
+    if len(ranges) <= most:
+        return [(each,) for each in ranges]
+    large = [each for each in ranges if each.size > SMALL]
+    small = [each for each in ranges if each.size <= SMALL]
+    least = sum(each.size for each in small) / most
+    tasks: list[tuple[OffsetRange, ...]] = [(each,) for each in large]
+    pack: list[OffsetRange] = []
+    for each in small:
+        pack.append(each)
+        if sum(part.size for part in pack) >= least:
+            tasks.append(tuple(pack))
+            pack = []
+    if pack:
+        tasks.append(tuple(pack))
+    return tasks
 
 
 def _share(size: int, total: int, tasks: int) -> int:

@@ -19,11 +19,18 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.clock import SystemClock
 from barnabas.spark.source.loss import LossReport
 from barnabas.spark.source.offset_reader import OffsetReader
-from barnabas.spark.source.offsets import OffsetJson, PartitionOffsets, from_checkpoint, to_json
+from barnabas.spark.source.offsets import (
+    OffsetJson,
+    PartitionOffsets,
+    created_again,
+    from_checkpoint,
+    to_json,
+)
 from barnabas.spark.source.options import SourceOptions
 from barnabas.spark.source.planning import resolve, stream_ranges
-from barnabas.spark.source.ranges import cut, share_limit
-from barnabas.spark.source.task import RangePartition, read_range
+from barnabas.spark.source.ranges import cut, packed, share_limit
+from barnabas.spark.source.task import RangePartition, read_ranges
+from barnabas.spark.topic_ids import IDS
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -49,7 +56,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
         reader = self._offsets_reader()
         place = resolve(self._options.starting, reader, reader.partitions(), is_start=True)
-        offsets = to_json(place.offsets)
+        offsets = to_json(place.offsets, reader.topic_ids)
         self._initial = offsets
         self._moving_start = offsets if place.at_latest else None
         return offsets
@@ -71,6 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # that ends by itself, this is the only notification.
             self._commit_progress(begin)
         self._latest = self._ends(begin)
+        begin = self._without_created_again(begin, start)
         if start == self._moving_start and not self._is_start_reported:
             # Spark keeps no start in its checkpoint, only the end of each batch.  So that a restart knows
             # where "latest" was, the first batch is empty and ends there.
@@ -78,14 +86,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._moving_start
         self._is_start_reported = True
         if isinstance(limit, ReadAllAvailable):
-            return to_json(self._latest)
+            return self._json(self._latest)
         if self._is_too_early(begin, self._latest):
-            return to_json(begin)
+            return start
         if isinstance(limit, ReadMaxRows):
             new = self._latest.keys() - begin.keys()
             known = {**begin, **self._offsets_reader().earliest(new)}
-            return to_json(share_limit(limit.max_rows, known, self._latest))
-        return to_json(self._latest)
+            return self._json(share_limit(limit.max_rows, known, self._latest))
+        return self._json(self._latest)
+
+    def _json(self, offsets: PartitionOffsets) -> OffsetJson:
+        return to_json(offsets, self._offsets_reader().topic_ids)
+
+    def _without_created_again(self, begin: PartitionOffsets, start: dict[str, Any]) -> PartitionOffsets:
+        """A topic that was deleted and created again is read from its beginning."""
+        again = created_again(start, {IDS: self._offsets_reader().topic_ids})
+        return {partition: offset for partition, offset in begin.items() if partition.topic not in again}
 
     def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802 - Spark's name
         return to_json(self._latest) if self._latest else None
@@ -121,12 +137,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == self._moving_start and not self._is_start_reported:
             # The empty first batch is repeated after a restart, and "latest" has moved meanwhile.
             return []
+        again = created_again(start, end)
+        for topic in sorted(again):
+            offsets = start.get(topic, {})
+            self._report.lost(
+                f"the topic {topic} was deleted and created again after it was read to {offsets}"
+            )
+        begin = {partition: offset for partition, offset in begin.items() if partition.topic not in again}
         ranges = stream_ranges(begin, until, self._offsets_reader(), self._report)
         wanted = cut(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(offset_range) for offset_range in wanted]
+        return [RangePartition(ranges) for ranges in packed(wanted, self._options.most_tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_range(self._schema, self._options, partition)
+        return read_ranges(self._schema, self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._commit_progress(from_checkpoint(end))

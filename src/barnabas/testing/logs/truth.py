@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.spark.logs.alerts import Rule
-from barnabas.spark.logs.formats import Event
-from barnabas.spark.logs.generator import OWNERS
 from barnabas.spark.logs.queries import ERROR_AFTER_S
+from barnabas.testing.logs.formats import Event
+from barnabas.testing.logs.generator import OWNERS
 
 
 class Count(NamedTuple):

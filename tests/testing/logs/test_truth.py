@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.spark.logs.formats import Event
 from barnabas.spark.logs.queries import ERROR_AFTER_S
-from barnabas.spark.logs.truth import Count, counts, failures
+from barnabas.testing.logs.formats import Event
+from barnabas.testing.logs.truth import Count, counts, failures
 
 WINDOW_MS = 1_000
 

@@ -43,8 +43,9 @@ def record(topic: str, row: dict[str, object]) -> Any:
 
 def test_the_page_is_self_contained_and_complete() -> None:
     text = page(results())
-    assert "http" not in text.replace("http-equiv", "")
-    assert "<script" not in text
+    assert "http" not in text
+    assert text.count("<script") == 2
+    assert "\\u003cb>login" in text
     assert "&lt;b&gt;login" in text
     assert "&lt;script&gt;\\xff" in text
     for figure in ("1,200", "60.0 %", "team-a", "no time", "raised"):
@@ -71,3 +72,29 @@ def test_the_view_fits_the_terminal() -> None:
 
 def test_the_summary() -> None:
     assert summary(results())[0] == "1,200 lines counted in 3 windows of 2 services"
+
+
+def test_stray_times_are_told_and_not_drawn() -> None:
+    found = results()
+    row = {"service": "cart", "owner": "a", "lines": 3, "requests": 0, "errors": 0, "duration_ms": None}
+    found.take(record("logs.counts", {**row, "start": "1999-01-01T00:00:00Z", "end": "1999-01-01T00:01:00Z"}))
+    text = page(found)
+    assert "lines of 1999-01-01 (3)" in text
+    assert "2026-01-01 10:00:00 to 2026-01-01 10:03:00" in text
+
+
+def test_kinds_of_lines_are_told_with_new_ones_and_bursts() -> None:
+    found = results()
+    kind = {"service": "cart", "level": "INFO", "sample": "user 7 came"}
+    for minute in range(9):
+        lines = 200 if minute == 7 else 2
+        window = {"start": f"2026-01-01T10:0{minute}:00Z", "template": "user <*> came", "lines": lines}
+        found.take(record("logs.templates", {**kind, **window, "is_new": minute == 4}))
+    text = page(found)
+    _, new, bursts, _ = (part.partition("<h2>")[0] for part in text.split("<h2>")[5:9])
+    assert "user &lt;*&gt; came" in new
+    assert "2026-01-01 10:04" in new
+    assert "2026-01-01 10:07" in bursts
+    assert "100 ×" in bursts
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert data["templates"] == [["cart", "INFO", "user <*> came", "user 7 came", {"0": 2, "1": 2, "2": 2}]]

@@ -1,7 +1,7 @@
 """Four common log formats.
 
-Each format is a class with `write`; all but JSON have the regular expression `PATTERN` of their lines, whose
-groups are named in `GROUPS`.
+Each format is a class with `write`.  `Bracketed` is a layout of its own: `CONFIG` names its pattern for the
+pipeline.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Json:
     def write(event: Event) -> bytes:
         entry = {
             "time": event.time, "level": event.level, "service": event.service, "id": event.id,
-            "kind": event.kind, "trace": event.trace, "status": event.status,
+            "kind": event.kind, "trace_id": event.trace, "status": event.status,
             "duration_ms": event.duration_ms, "message": event.message,
         }  # fmt: skip
         return json.dumps(entry, separators=(",", ":")).encode()
@@ -60,15 +60,9 @@ class Logfmt:
     def write(event: Event) -> bytes:
         return (
             f"time={event.time} level={event.level.lower()} service={event.service} id={event.id} "
-            f"kind={event.kind} trace={event.trace} status={event.status} duration={event.duration_ms}ms "
+            f"kind={event.kind} trace_id={event.trace} status={event.status} duration={event.duration_ms}ms "
             f'msg="{event.message}"'
         ).encode()
-
-    PATTERN = (
-        r"^time=(\S+) level=(\w+) service=([\w.-]+) id=([\w.-]+) kind=(\w+) trace=(\w+) status=(\d+) "
-        r'duration=(\d+)ms msg="([^"]*)"$'
-    )
-    GROUPS = ("time", "level", "service", "id", "kind", "trace", "status", "duration_ms", "message")
 
 
 class Bracketed:
@@ -81,8 +75,10 @@ class Bracketed:
             f"{event.status} {event.duration_ms} - {event.message}"
         ).encode()
 
-    PATTERN = r"^\[([^\]]+)\] (\w+)\s+([\w.-]+)\(([\w.-]+)\) (\w+)/(\w+) (\d+) (\d+) - (.*)$"
-    GROUPS = ("time", "level", "service", "id", "kind", "trace", "status", "duration_ms", "message")
+    PATTERN = (
+        r"\[(?P<time>ISO)\] (?P<level>LEVEL)\s+(?P<service>[\w.-]+)\((?P<id>[\w.-]+)\) "
+        r"(?P<kind>\w+)/(?P<trace_id>\w+) (?P<status>\d+) (?P<duration_ms>\d+) - (?P<message>.*)"
+    )
 
 
 class Syslog:
@@ -93,16 +89,13 @@ class Syslog:
         priority = 8 + SEVERITIES[event.level]
         return (
             f"<{priority}>1 {event.time} host {event.service} 1 {event.kind} "
-            f'[e id="{event.id}" level="{event.level}" trace="{event.trace}" status="{event.status}" '
+            f'[e id="{event.id}" level="{event.level}" trace_id="{event.trace}" status="{event.status}" '
             f'duration="{event.duration_ms}"] {event.message}'
         ).encode()
 
-    PATTERN = (
-        r'^<\d+>1 (\S+) \S+ ([\w.-]+) \S+ (\w+) \[e id="([\w.-]+)" level="(\w+)" trace="(\w+)" '
-        r'status="(\d+)" duration="(\d+)"\] (.*)$'
-    )
-    GROUPS = ("time", "service", "kind", "id", "level", "trace", "status", "duration_ms", "message")
-
 
 FORMATS: tuple[type[Format], ...] = (Json, Logfmt, Bracketed, Syslog)
-PATTERNS = (Logfmt, Bracketed, Syslog)
+
+CONFIG = f"""[formats]
+bracketed = '{Bracketed.PATTERN}'
+"""

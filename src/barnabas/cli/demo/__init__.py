@@ -1,0 +1,1 @@
+"""`barnabas demo`: services write logs, a collector follows them, Spark counts them and raises alerts."""

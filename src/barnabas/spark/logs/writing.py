@@ -1,0 +1,95 @@
+"""The first query of the log pipeline, batch by batch: lines are parsed once, their templates learned, and
+what was parsed and what was not is written together, exactly once.
+
+Learning needs all shapes of a batch before any of its lines can be written, so a batch is parsed into Spark's
+cache, and only its distinct shapes come to the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.spark.logs import queries
+from barnabas.spark.logs.learning import FOLDER, Store, Tally
+from barnabas.spark.pipeline.checkpoints import local_folder
+from barnabas.spark.pipeline.definition import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+logger = logging.getLogger(__name__)
+
+# Shapes of one batch that are learned; lines of further ones are their own templates.
+MOST_SHAPES = 200_000
+QUERY_PROPERTY = "sql.streaming.queryId"
+
+
+def writer(
+    stream: DataStreamWriter, settings: Mapping[str, str], tally: Tally, name: str
+) -> DataStreamWriter:
+    """Write the rows of `queries.parsed` to the topics of the settings."""
+    folder = local_folder(settings["checkpoint"])
+    if folder is None:
+        raise PipelineError(
+            "the templates are kept beside the checkpoint, which must be a folder of this machine: "
+            "--set checkpoint=FOLDER"
+        )
+    return stream.foreachBatch(_batch_writer(settings, Store(folder / FOLDER), tally, name))
+
+
+def _batch_writer(
+    settings: Mapping[str, str], store: Store, tally: Tally, name: str
+) -> Callable[[DataFrame, int], None]:
+    def write(rows: DataFrame, batch: int) -> None:
+        spark = rows.sparkSession
+        cached = rows.persist()
+        try:
+            learned = store.before(batch)
+            shapes = cached.where("problem IS NULL").select("source", "shape").distinct()
+            # In a fixed order: a repeated batch learns the same.
+            found = sorted((row.source, row.shape) for row in shapes.limit(MOST_SHAPES).collect())
+            named = learned.learn(found)
+            store.keep(batch, learned)
+            _count(cached, tally)
+            good = queries.with_templates(cached, named)
+            query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+            options = {
+                "kafka.bootstrap.servers": settings["bootstrap"],
+                "deliveryGuarantee": "exactly-once",
+                "sinkId": f"{name}-{query}",
+                "batchId": str(batch),
+            }
+            records = _in_topic(good, settings["parsed"]).unionByName(
+                _in_topic(queries.bad(cached), settings["bad"]), allowMissingColumns=True
+            )
+            records.write.format("barnabas").options(**options).mode("append").save()
+        finally:
+            cached.unpersist()
+
+    return write
+
+
+def _in_topic(records: DataFrame, topic: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return records.withColumn("topic", f.lit(topic))
+
+
+def _count(rows: DataFrame, tally: Tally) -> None:
+    from pyspark.sql import functions as f
+
+    row = rows.agg(
+        f.count("*").alias("lines"),
+        f.count("problem").alias("unreadable"),
+        f.expr("min_by(value, position) FILTER (WHERE problem IS NOT NULL)").alias("first"),
+    ).head()
+    if row is None:
+        return
+    batch = Tally()
+    batch.add(row.lines, row.unreadable, row.first)
+    if batch.complaint is not None:
+        logger.warning("%s", batch.complaint)
+    tally.add(row.lines, row.unreadable, row.first)

@@ -1,0 +1,1 @@
+"""Generated logs of imaginary services, and the truth about them."""
