@@ -1,0 +1,1 @@
+"""The test kit: brokers in this process, for tests of other people's code."""

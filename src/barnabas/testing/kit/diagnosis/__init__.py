@@ -1,0 +1,1 @@
+"""Why something does not happen, and what a failed test tells."""

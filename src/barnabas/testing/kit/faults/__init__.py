@@ -1,0 +1,1 @@
+"""Faults on demand: rules for requests, and what befalls nodes, disks, links, groups and transactions."""

@@ -1,0 +1,1 @@
+"""One node of a cluster of the kit: its services, which can be held up or ended, and its life."""

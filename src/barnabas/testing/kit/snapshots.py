@@ -1,0 +1,63 @@
+"""Snapshots of a whole cluster in memory, and going back to one.
+
+A snapshot is what a power cut would leave if nothing were lost: the disks of all nodes at one moment.  To
+restore it, every node ends as if killed and starts again from those files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.runtime.disk.memory_disk import DiskImage, MemoryDisk
+from barnabas.testing.kit.errors import KitError
+from barnabas.testing.kit.waiting import wait_for
+
+if TYPE_CHECKING:
+    from barnabas.testing.kit.running import Running
+
+START_PATIENCE_S = 60.0
+
+
+class Snapshot:
+    """The content of a cluster at one moment.  It may be restored any number of times."""
+
+    def __init__(self, cluster_id: str, image: DiskImage) -> None:
+        self._cluster_id = cluster_id
+        self._image = image
+
+    @classmethod
+    def of(cls, running: Running) -> Snapshot:
+        disk = _memory_of(running)
+        # On the reactor nothing is half done.
+        return cls(running.cluster_id, running.call(disk.image))
+
+    def restore(self, running: Running) -> None:
+        """Returns when all brokers serve clients again."""
+        if running.cluster_id != self._cluster_id:
+            raise KitError("this is a snapshot of another cluster, or of an earlier life of this one")
+        disk = _memory_of(running)
+        nodes = running.nodes
+
+        def go_back() -> None:
+            running.effects.clear()
+            running.faults.clear()
+            nodes.kill_all()
+            nodes.heal_all()
+            disk.replace(self._image)
+
+        running.call(go_back)
+        running.finish(nodes.start_controllers, START_PATIENCE_S)
+        wait_for(
+            lambda: running.call(lambda: nodes.active_controller is not None),
+            START_PATIENCE_S,
+            what="there is no active controller",
+        )
+        # The controller must not wait for the sessions of processes that are gone.
+        running.call(nodes.fence_all)
+        running.finish(nodes.start_brokers, START_PATIENCE_S)
+
+
+def _memory_of(running: Running) -> MemoryDisk:
+    if not isinstance(running.disk, MemoryDisk):
+        raise KitError("only a cluster in memory has snapshots: leave out folder=…")
+    return running.disk
