@@ -47,6 +47,13 @@ def test_unclean_elections_lose_records_of_their_partition_only(seeds: range) ->
         play_or_raise(SCENARIOS["replication-unclean"], seed)
 
 
+@pytest.mark.parametrize("seeds", FEW, ids=chunk_name)
+def test_consumers_see_what_is_committed_also_on_followers_in_their_rack(seeds: range) -> None:
+    """KIP-392."""
+    for seed in seeds:
+        play_or_raise(SCENARIOS["replication-racks"], seed)
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     hunt_bug(PLANTED[name])

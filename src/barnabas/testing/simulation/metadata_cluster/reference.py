@@ -6,7 +6,10 @@ Every node's log and image are compared with it, byte for byte and offset for of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
+
+from immutables import Map
 
 from barnabas.batch.view import BatchView
 from barnabas.metadata.image import EMPTY_IMAGE, Image
@@ -14,6 +17,10 @@ from barnabas.metadata.loader import MetadataBatch, MetadataLoader
 from barnabas.protocol.record_frame import read_metadata_record
 from barnabas.protocol.records.metadata import TopicRecord
 from barnabas.runtime.simulated.world import InvariantError
+
+# Pairs of parts of images that are known to be equal.
+MAX_EQUAL = 10_000
+_compared = attrgetter(*(field.name for field in fields(Image) if field.name != "timestamp_ms"))
 
 
 class ReferenceLog:
@@ -27,6 +34,7 @@ class ReferenceLog:
         self.creations: dict[str, int] = {}
         self._batches: dict[int, bytes] = {}
         self._loader = MetadataLoader()
+        self._comparison = Comparison()
         # Called with every image and the one before it; they raise InvariantError.
         self.listeners: list[Callable[[Image, Image], None]] = []
 
@@ -72,13 +80,35 @@ class ReferenceLog:
         expected = EMPTY_IMAGE if image.offset < 0 else self.images.get(image.offset)
         if expected is None:
             raise InvariantError(f"{who} has an image at offset {image.offset}, which was not committed")
-        if not same(image, expected):
+        if not self._comparison.same(image, expected):
             raise InvariantError(f"{who} has {brief(image)}; the log leads to {brief(expected)}")
 
 
-def same(one: Image, other: Image) -> bool:
-    """Equal except for the timestamp, which is not that of a record after a control batch."""
-    return replace(one, timestamp_ms=0) == replace(other, timestamp_ms=0)
+class Comparison:
+    """Whether images are equal, except for the timestamp: it is not that of a record after a control batch.
+
+    Images share what has not changed, so two parts that were found equal are not compared again.
+    """
+
+    def __init__(self) -> None:
+        # By their ids, which are theirs while they are kept here.
+        self._equal: dict[tuple[int, int], tuple[object, object]] = {}
+
+    def same(self, one: Image, other: Image) -> bool:
+        pairs = zip(_compared(one), _compared(other), strict=True)
+        return all(mine is theirs or self._is_equal(mine, theirs) for mine, theirs in pairs)
+
+    def _is_equal(self, mine: object, theirs: object) -> bool:
+        pair = (id(mine), id(theirs))
+        if pair in self._equal:
+            return True
+        if mine != theirs:
+            return False
+        if isinstance(mine, Map):
+            if len(self._equal) >= MAX_EQUAL:
+                self._equal.clear()
+            self._equal[pair] = (mine, theirs)
+        return True
 
 
 def brief(image: Image) -> str:

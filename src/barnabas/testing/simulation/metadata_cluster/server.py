@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.base.ids import Uuid
+from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
 from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
 from barnabas.broker.server import Broker
 from barnabas.config.node.node import Node as Configuration
@@ -148,7 +149,7 @@ class ClusterServer:
             self._failed(node, life, error)
             return
         self.broker = broker
-        components = broker.metadata._components
+        components = kraft_metadata_of(broker)._components
         assert components is not None, "it has started"
         _watch_installs(self, components.folder)
         listeners = components.store.listeners
@@ -210,9 +211,10 @@ class ClusterServer:
 
     @property
     def leader_epoch(self) -> int | None:
-        if self.broker is None or not self.node.is_up or self.broker.metadata._components is None:
+        if self.broker is None or not self.node.is_up:
             return None
-        return self.broker.metadata._components.store.quorum.leader_epoch
+        components = kraft_metadata_of(self.broker)._components
+        return None if components is None else components.store.quorum.leader_epoch
 
     def surviving_offset(self, world: World) -> int:
         """The end of the committed log that a power loss now would leave on this disk."""
@@ -270,7 +272,7 @@ class _LogWitness:
         self._next_offset = 0
 
     def committed(self, batches: Sequence[MetadataBatch], *, is_end: bool) -> None:
-        components = self._broker.metadata._components
+        components = kraft_metadata_of(self._broker)._components
         if not is_end or components is None:
             return
         end_offset = components.store._next_offset
@@ -304,7 +306,7 @@ class _ControllerWitness(_LogWitness):
 
     def won(self, epoch: int) -> None:
         """Called before the controller acts: every live broker has a whole session from now on."""
-        components = self._broker.metadata._components
+        components = kraft_metadata_of(self._broker)._components
         assert components is not None, "it has started"
         controller, clock = components.driver.controller, self._server.node.clock
         activated_ns, fence_stale = clock.monotonic_ns(), type(controller).fence_stale
@@ -325,7 +327,7 @@ class _ControllerWitness(_LogWitness):
         self._check(is_end=True)
 
     def _check(self, *, is_end: bool) -> None:
-        components, server = self._broker.metadata._components, self._server
+        components, server = kraft_metadata_of(self._broker)._components, self._server
         if not is_end or components is None:
             return
         driver = components.driver
@@ -392,3 +394,9 @@ def _configuration(
 def is_disk_error(error: BaseException) -> bool:
     """Whether an error is one that the simulated disk raises."""
     return isinstance(error, OSError) and error.errno in (errno.EIO, errno.ENOSPC)
+
+
+def kraft_metadata_of(broker: Broker) -> KraftMetadata:
+    """The metadata of a broker in KRaft mode, which all nodes of this world are."""
+    assert isinstance(broker.metadata, KraftMetadata), "process.roles is set"
+    return broker.metadata

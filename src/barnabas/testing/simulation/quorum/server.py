@@ -111,7 +111,15 @@ class RaftServer:
             exits=self,
             on_failure=partial(halt, node),
         )
+        self.prepare()
         self.request(None, Start())
+
+    def prepare(self) -> None:
+        """Called before the first step."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._executor.failure
 
     def step(self, event: Event) -> None:
         """A message of another server."""
@@ -154,7 +162,7 @@ class RaftServer:
     def take_snapshot(self) -> None:
         """Of everything that is committed here."""
         state = self.journal.state
-        values, epoch, end_offset = self._committed_values()
+        values, epoch, end_offset = self.committed_state()
         if epoch is None or (state.snapshot is not None and state.snapshot.id.offset >= end_offset):
             return
         history = self.raft.quorum.history
@@ -171,7 +179,8 @@ class RaftServer:
             return
         self.request(None, SnapshotTaken(snapshot.id, state.start_offset))
 
-    def _committed_values(self) -> tuple[list[bytes], int | None, int]:
+    def committed_state(self) -> tuple[list[bytes], int | None, int]:
+        """The content of a snapshot: its values, the epoch of its last record, and its end."""
         state = self.journal.state
         values = [] if state.snapshot is None else list(state.snapshot.values)
         start = 0 if state.snapshot is None else state.snapshot.id.offset

@@ -8,8 +8,10 @@ from enum import Enum
 
 from barnabas.base.ids import Uuid
 from barnabas.base.units import NS_PER_MS
+from barnabas.metadata.image import Image
 from barnabas.metadata.initial_voters import InitialVoter
 from barnabas.metadata.topics import Partition
+from barnabas.replica.replica_selector import RACK_AWARE_SELECTOR
 from barnabas.runtime.random import SeededRandom
 from barnabas.runtime.simulated.network import host_name
 from barnabas.runtime.simulated.world import InvariantError, Node, World
@@ -98,6 +100,8 @@ class Shape:
     grouped: bool = False
     # Some topics have unclean.leader.election.enable=true.
     unclean: bool = False
+    # Brokers and consumers are in two racks (KIP-36, KIP-392).
+    racked: bool = False
 
     @classmethod
     def draw(
@@ -107,6 +111,7 @@ class Shape:
         transactional: bool = False,
         grouped: bool = False,
         unclean: bool = False,
+        racked: bool = False,
     ) -> Shape:
         controllers = (1, 3)[random.integer(0, 1)]
         combined = controllers == 3 and random.integer(0, 1) == 1
@@ -121,7 +126,12 @@ class Shape:
             transactional=transactional,
             grouped=grouped,
             unclean=unclean,
+            racked=racked,
         )
+
+
+def rack_of(number: int) -> str:
+    return f"rack{number % 2}"
 
 
 class ReplicatedCluster:
@@ -136,6 +146,9 @@ class ReplicatedCluster:
         self._random = world.random_for("cluster")
         self._controllers: dict[int, int] = {}
         self._is_disturbed = False
+        # The partitions of an image, with those of internal topics and without.
+        self._partitions_of: Image | None = None
+        self._known_partitions: dict[bool, dict[tuple[Uuid, int], Partition]] = {}
         voters = [
             InitialVoter(node_id, host_name(node_id), CONTROLLER_PORT, directory_of(node_id))
             for node_id in range(1, shape.controllers + 1)
@@ -146,21 +159,11 @@ class ReplicatedCluster:
             options.update(GROUP_OPTIONS)
         if shape.durability is Durability.SYNCED:
             options["log.flush.interval.messages"] = 1
-        servers = []
-        for node_id, roles in self._roles():
-            server = ClusterServer(
-                world,
-                node_id,
-                roles,
-                voters,
-                dynamic=False,
-                reference=self.reference,
-                violations=self,
-                options=options,
-                release=shape.release,
-            )
-            servers.append(server)
-        self.servers: Sequence[ClusterServer] = servers
+        if shape.racked:
+            options["replica.selector.class"] = RACK_AWARE_SELECTOR
+        self.servers: Sequence[ClusterServer] = [
+            self._make_server(node_id, roles, voters, options) for node_id, roles in self._roles()
+        ]
         # The broker epochs in which brokers have stopped uncleanly, or lost power, last.
         self._stopped_uncleanly: dict[int, int] = {}
         self._lost_power: dict[int, int] = {}
@@ -172,18 +175,34 @@ class ReplicatedCluster:
         self.operator = Operator(self, FIRST_CLIENT_ID, self.plans)
         self.producers = [Producer(self, FIRST_CLIENT_ID + 1), Producer(self, FIRST_CLIENT_ID + 2)]
         self.careless = CarelessProducer(self, FIRST_CLIENT_ID + 3)
-        self.consumers = [Consumer(self, FIRST_CLIENT_ID + 4, read_committed=False)]
+        rack = rack_of(world.seed) if shape.racked else ""
+        self.consumers = [Consumer(self, FIRST_CLIENT_ID + 4, read_committed=False, rack=rack)]
         self.transactional: list[TransactionalProducer] = []
         if shape.transactional:
             self.transactional = [
                 TransactionalProducer(self, FIRST_CLIENT_ID + 5),
                 TransactionalProducer(self, FIRST_CLIENT_ID + 6),
             ]
-            self.consumers.append(Consumer(self, FIRST_CLIENT_ID + 7, read_committed=True))
+            self.consumers.append(Consumer(self, FIRST_CLIENT_ID + 7, read_committed=True, rack=rack))
         self.groups: list[GroupClients] = []
         if shape.grouped:
             self._add_groups()
         world.check_always(self._check)
+
+    def _make_server(
+        self, node_id: int, roles: str, voters: Sequence[InitialVoter], options: dict[str, object]
+    ) -> ClusterServer:
+        return ClusterServer(
+            self.world,
+            node_id,
+            roles,
+            voters,
+            dynamic=False,
+            reference=self.reference,
+            violations=self,
+            options={**options, "broker.rack": rack_of(node_id)} if self.shape.racked else options,
+            release=self.shape.release,
+        )
 
     def _add_groups(self) -> None:
         book, topics = GroupBook(), [plan.name for plan in self.plans]
@@ -355,25 +374,33 @@ class ReplicatedCluster:
         for clients in self.groups:
             clients.is_active = False
         self._wait(lambda: is_settled(self.groups), "the groups are not settled")
-        owners = [
-            (member, member.commits_confirmed)
-            for clients in self.groups
-            for member in clients.members
-            if member.is_alive and member.owned
-        ]
+        members = [member for clients in self.groups for member in clients.members if member.is_alive]
+        before = [member.commits_confirmed for member in members]
+        # Partitions may still move: a member may have been forgotten with its coordinator.
         self._wait(
-            lambda: all(member.commits_confirmed > before for member, before in owners),
+            lambda: (
+                is_settled(self.groups)
+                and all(
+                    member.commits_confirmed > known or not member.owned
+                    for member, known in zip(members, before, strict=True)
+                )
+            ),
             "a member cannot commit",
         )
 
     def _partitions(self, *, internal: bool = True) -> dict[tuple[Uuid, int], Partition]:
         image = self.reference.image
-        return {
-            (topic_id, index): state
-            for topic_id, topic in sorted(image.topics.items())
-            if internal or not topic.name.startswith("__")
-            for index, state in topic.partitions.items()
-        }
+        if self._partitions_of is not image:
+            # Asked for after every event.
+            self._partitions_of = image
+            for is_internal in (False, True):
+                self._known_partitions[is_internal] = {
+                    (topic_id, index): state
+                    for topic_id, topic in sorted(image.topics.items())
+                    if is_internal or not topic.name.startswith("__")
+                    for index, state in topic.partitions.items()
+                }
+        return self._known_partitions[internal]
 
     def _live_histories(self) -> dict[tuple[Uuid, int], PartitionHistory]:
         """Without those of deleted topics."""

@@ -42,7 +42,7 @@ RETRIABLE = frozenset(
 class Position:
     """How far a consumer has read one partition."""
 
-    __slots__ = ("history", "is_in_flight", "last_epoch", "leader_epoch", "offset")
+    __slots__ = ("history", "is_in_flight", "last_epoch", "leader_epoch", "offset", "preferred")
 
     def __init__(self, history: PartitionHistory) -> None:
         self.history = history
@@ -50,14 +50,17 @@ class Position:
         # Of the last batch that was read (KIP-320), and the newest known one.
         self.last_epoch = -1
         self.leader_epoch = -1
+        # The replica in the consumer's rack that the leader has named (KIP-392).
+        self.preferred: int | None = None
         self.is_in_flight = False
 
 
 class Consumer(ClusterClient):
     """Reads what is committed, in order, without gap or repeat."""
 
-    def __init__(self, cluster: Cluster, node_id: int, *, read_committed: bool) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, *, read_committed: bool, rack: str = "") -> None:
         self.read_committed = read_committed
+        self.rack = rack
         self.positions: dict[tuple[Uuid, int], Position] = {}
         super().__init__(cluster, node_id)
 
@@ -81,17 +84,21 @@ class Consumer(ClusterClient):
                 and state.leader_epoch >= position.leader_epoch
                 and not position.is_in_flight
             ):
+                if state.leader_epoch != position.leader_epoch:
+                    position.preferred = None
                 position.leader_epoch = state.leader_epoch
                 self._fetch(position, state.leader)
 
     def _fetch(self, position: Position, leader: int) -> None:
+        follower = position.preferred
         position.is_in_flight = True
         history = position.history
         partition = FetchRequest.Partition(
             partition=history.index,
             current_leader_epoch=position.leader_epoch,
             fetch_offset=position.offset,
-            last_fetched_epoch=position.last_epoch,
+            # A follower may not know that epoch yet.
+            last_fetched_epoch=position.last_epoch if follower is None else -1,
             partition_max_bytes=FETCH_BYTES,
         )
         topic = FetchRequest.Topic(topic=history.topic, topic_id=history.topic_id, partitions=[partition])
@@ -100,14 +107,25 @@ class Consumer(ClusterClient):
             min_bytes=1,
             isolation_level=int(self.read_committed),
             topics=[topic],
+            rack_id=self.rack,
         )
-        self.send(leader, FETCH, request, partial(self._fetched, position), TIMEOUT_MS)
+        broker_id = leader if follower is None else follower
+        self.send(broker_id, FETCH, request, partial(self._fetched, position, follower), TIMEOUT_MS)
 
-    def _fetched(self, position: Position, message: Message | None) -> None:
+    def _fetched(self, position: Position, follower: int | None, message: Message | None) -> None:
         position.is_in_flight = False
-        if not isinstance(message, FetchResponse) or not message.responses:
+        data = None
+        if isinstance(message, FetchResponse) and message.responses:
+            data = message.responses[0].partitions[0]
+        if follower is not None and (data is None or data.error_code):
+            # Back to the leader, whatever it was, as clients do.
+            position.preferred = None
             return
-        data = message.responses[0].partitions[0]
+        if data is None:
+            return
+        if data.preferred_read_replica >= 0:
+            position.preferred = data.preferred_read_replica
+            return
         history = position.history
         code = ErrorCode(data.error_code)
         if code is not ErrorCode.NONE:

@@ -78,17 +78,26 @@ class Copy:
                     continue
                 if batch.base_offset >= log.end_offset:
                     break
-                if batches and (
-                    batch.base_offset != batches[-1].next_offset or batch.epoch < batches[-1].epoch
-                ):
+                if batches and not self._follows(batch, batches[-1]):
                     raise InvariantError(f"{self.who}: {batch} follows {batches[-1]}")
                 batches.append(batch)
         # A log start within a batch is beyond the end until that batch is appended.
         end = batches[-1].next_offset if batches else min(start, log.end_offset)
-        if end != log.end_offset:
+        is_within_a_batch = end < log.end_offset <= self.history.log_start_offset
+        if end != log.end_offset and not is_within_a_batch:
             raise InvariantError(
                 f"{self.who}: the files end at offset {end}, the log at {log.end_offset} (from {start})"
             )
+
+    def _follows(self, batch: Batch, previous: Batch) -> bool:
+        """Without a gap, unless it is below the log start of a leader.
+
+        Where that lies within a batch of the leader, a follower is truncated to the first offset of that
+        batch, and a batch of its own goes that contains it.
+        """
+        is_gapless = batch.base_offset == previous.next_offset
+        is_deleted = previous.next_offset < batch.base_offset <= self.history.log_start_offset
+        return (is_gapless or is_deleted) and batch.epoch >= previous.epoch
 
     def batches_from(self, offset: int) -> list[Batch]:
         """The batches that end beyond an offset."""

@@ -1,6 +1,6 @@
 """Bugs planted in the coordinators, each of which `coordinator-groups` must find.
 
-Each is a mistake that is easily made in such code: responding before it is safe, keeping state after a failed
+Each is a common mistake in such code: responding before it is safe, keeping state after a failed
 append, not fencing, not undoing, or not restoring when the log is loaded.
 """
 

@@ -1,6 +1,6 @@
 """Bugs planted in log and recovery, each of which `log-life` must find.
 
-Each is a mistake that is easily made in such code: something not synced, synced in the wrong order, not
+Each is a common mistake in such code: something not synced, synced in the wrong order, not
 undone, trusted without a check, or forgotten.
 """
 

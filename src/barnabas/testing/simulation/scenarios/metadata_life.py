@@ -19,8 +19,7 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.broker.modes.kraft.controller_driver import ControllerDriver
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
-from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder, log_options
-from barnabas.broker.modes.kraft.metadata_folder_loader import batches_up_to, snapshot_batches
+from barnabas.broker.modes.kraft.metadata_folder import MetadataFolder
 from barnabas.broker.modes.kraft.raft_store import RaftStore
 from barnabas.broker.modes.kraft.snapshot_files import SnapshotFiles
 from barnabas.broker.modes.kraft.snapshot_generator import SnapshotGenerator
@@ -29,7 +28,7 @@ from barnabas.controller.configs.configs import OpType
 from barnabas.controller.machine import Controller
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
-from barnabas.metadata.loader import MetadataBatch, MetadataLoader
+from barnabas.metadata.loader import MetadataBatch
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -40,13 +39,10 @@ from barnabas.raft.quorum_state import ElectionState
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.runtime.disk.disk import Disk, WholeFiles
 from barnabas.runtime.planted import patched
-from barnabas.runtime.random import SeededRandom
-from barnabas.runtime.simulated.clock import SimulatedClock
 from barnabas.runtime.simulated.disk import SimulatedDisk
 from barnabas.runtime.simulated.world import InvariantError, Node, World
 from barnabas.storage.failure import StorageFailure
 from barnabas.testing.simulation.metadata_node import (
-    DATA,
     NODE_ID,
     configuration,
     creation,
@@ -55,6 +51,7 @@ from barnabas.testing.simulation.metadata_node import (
     make_metadata,
     registration,
 )
+from barnabas.testing.simulation.metadata_survivor import Survivor
 from barnabas.testing.simulation.nemesis import Nemesis, Strike
 from barnabas.testing.simulation.registry import planted, scenario
 
@@ -163,11 +160,11 @@ class MetadataLife:
                 f"{when}: the disk leads to {_brief(image)}, committed was {_brief(self.committed)}"
             )
 
-    def _survivor(self, disk: SimulatedDisk) -> _Survivor:
+    def _survivor(self, disk: SimulatedDisk) -> Survivor:
         copy = disk.fork(self.world.random_for(f"copy {self.world.now_ns}"))
         copy.power_loss()
         copy.restart()
-        return _Survivor(copy, self.node.clock, self.settings)
+        return Survivor(copy, self.node.clock, self.settings)
 
     # Requests
 
@@ -212,6 +209,14 @@ class MetadataLife:
         self.ask_something()
         parts.store.resign(parts.driver.active_epoch)
         self.node.after(self.random.integer(1, MAX_WITHOUT_LEADER_NS), parts.store.stand)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the controller is active, and the node has not resigned meanwhile."""
+        parts = None if self.metadata is None else self.metadata._components
+        if parts is None or parts.driver.active_epoch is None:
+            return False
+        return parts.store.quorum.leader_epoch == parts.driver.active_epoch
 
     def ask_something(self) -> None:
         self._number += 1
@@ -275,23 +280,6 @@ class MetadataLife:
             raise InvariantError(
                 f"the controller has {_brief(decided)}, its broker has {_brief(metadata.image)}"
             )
-
-
-class _Survivor:
-    """The state of a disk after a power loss."""
-
-    def __init__(self, disk: Disk, clock: SimulatedClock, settings: Configuration) -> None:
-        self.folder = MetadataFolder(disk, clock, SeededRandom(1), DATA, log_options(settings.settings))
-
-    def image_at(self, offset: int) -> Image:
-        """The image of all records up to this offset."""
-        folder, latest = self.folder, self.folder.snapshots.latest
-        start = folder.log.log_start_offset if latest is None else latest.offset
-        loader = MetadataLoader()
-        loader.load([batch for batch in snapshot_batches(folder) if batch.last_offset <= offset])
-        loader.load(list(batches_up_to(folder, start, offset + 1)))
-        loader.publish()
-        return loader.image
 
 
 class _Witness:
@@ -361,13 +349,22 @@ def live(world: World, life: MetadataLife) -> None:
 
 def _end_well(world: World, life: MetadataLife) -> None:
     enough = life.answers + 5
-    world.run(QUIET_NS, until=lambda: life.answers >= enough or not life.node.is_up)
+
+    def is_well() -> bool:
+        # Responses may still be sent after the leader has resigned, and then a stop leaves uncommitted
+        # records.
+        return life.answers >= enough and life.leads
+
+    # A start on a slow disk may last longer than the quiet: its delays were counted before the repair.
+    world.run(life.node.stalled_ns + QUIET_NS, until=lambda: is_well() or not life.node.is_up)
     if not life.node.is_up:
         # A fault from before was reported late, by a slow worker.  It may stop the node once, not twice.
         life.node.start()
-        world.run(QUIET_NS, until=lambda: life.answers >= enough)
+        world.run(QUIET_NS, until=is_well)
     if life.answers < enough:
         raise InvariantError("no request got a response after the faults ended")
+    if not life.leads:
+        raise InvariantError("the node does not lead after the faults ended")
     life.stop_cleanly()
 
 

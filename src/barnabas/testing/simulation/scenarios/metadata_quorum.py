@@ -24,6 +24,7 @@ from barnabas.testing.simulation.metadata_cluster.server import (
     CONTROLLER_PORT,
     ClusterServer,
     directory_of,
+    kraft_metadata_of,
 )
 from barnabas.testing.simulation.nemesis import Nemesis
 from barnabas.testing.simulation.registry import scenario
@@ -53,7 +54,6 @@ class MetadataCluster:
         self.violation: InvariantError | None = None
         self._random = world.random_for("cluster")
         self._leaders: dict[int, int] = {}
-        world.check_always(self._check)
         dynamic = self._random.integer(0, 1) == 1
         voters = self._draw_voters()
         self.servers = [
@@ -62,6 +62,8 @@ class MetadataCluster:
             )
             for node_id, roles in self._draw_roles(len(voters))
         ]
+        self._servers = {server.id: server for server in self.servers}
+        world.check_always(self._check)
         self.client = TopicsClient(world, CLIENT_ID, self.servers, self.reference, self)
         self.client.begin()
         self._is_disturbed = True
@@ -91,12 +93,13 @@ class MetadataCluster:
     def _check(self) -> None:
         if self.violation is not None:
             raise self.violation
-        for server in getattr(self, "servers", ()):
-            epoch = server.leader_epoch
-            if epoch is not None and self._leaders.setdefault(epoch, server.id) != server.id:
-                raise InvariantError(
-                    f"n{self._leaders[epoch]} and n{server.id} are both leaders of epoch {epoch}"
-                )
+        node = self.world.active
+        server = None if node is None else self._servers.get(node.id)
+        if server is None:
+            return
+        epoch = server.leader_epoch
+        if epoch is not None and self._leaders.setdefault(epoch, server.id) != server.id:
+            raise InvariantError(f"n{self._leaders[epoch]} and n{server.id} both lead epoch {epoch}")
 
     def check_durable(self, when: str) -> None:
         """If all machines lost power now, a majority of the voters would still have what is committed."""
@@ -181,7 +184,10 @@ class MetadataCluster:
                     return False
             if server.is_controller:
                 controller = image.controllers.get(server.id)
-                if controller is None or controller.incarnation_id != server.broker.metadata.incarnation_id:
+                if (
+                    controller is None
+                    or controller.incarnation_id != kraft_metadata_of(server.broker).incarnation_id
+                ):
                     return False
         return True
 
@@ -202,9 +208,8 @@ class MetadataCluster:
 
 def _state(server: ClusterServer) -> str:
     image = server.image
-    raft = None
-    if server.broker is not None and server.broker.metadata._components is not None:
-        raft = server.broker.metadata._components.store.quorum
+    components = None if server.broker is None else kraft_metadata_of(server.broker)._components
+    raft = None if components is None else components.store.quorum
     where = "" if raft is None else f"{type(raft.role).__name__} {raft.epoch} end {raft.end_offset}"
     return f"{server.roles} started={server.is_started} image {image and image.offset} {where}"
 

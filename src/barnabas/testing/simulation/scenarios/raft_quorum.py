@@ -67,6 +67,9 @@ class Absence(Enum):
 class Run:
     """One quorum with its client and its operator."""
 
+    # The program of a node.
+    program: type[RaftServer] = RaftServer
+
     def __init__(self, world: World) -> None:
         self.world = world
         draw = world.random.integer
@@ -77,7 +80,7 @@ class Run:
         self.acknowledged: list[bytes] = []
         # Appended values that wait for their commit: node, life, epoch, end offset.
         self._waiting: dict[bytes, tuple[int, int, int, int]] = {}
-        self._unsent = [b"%d" % number for number in range(VALUES)]
+        self.unsent = [b"%d" % number for number in range(VALUES)]
         self._nodes = draw(3, 6)
         voters = min(self._nodes, 5 if world.random.fraction() < 0.4 else 3)
         self.kraft_version = 1 if world.random.fraction() < 0.7 else 0
@@ -113,7 +116,7 @@ class Run:
             state = RaftState(NO_VOTERS, 0)
             options = replace(self._options, bootstrap_ids=others)
         try:
-            server = RaftServer(node, self._me(node.id), self._entries[node.id], state, options, self)
+            server = self.program(node, self._me(node.id), self._entries[node.id], state, options, self)
         except OSError as error:
             halt(node, error)
             return None
@@ -166,14 +169,14 @@ class Run:
         """Append the next values at a leader; a few at once, so that the logs of two leaders differ."""
         server = self.leader()
         for _ in range(self.world.random.integer(1, MAX_BURST)):
-            if server is not None and self._unsent:
+            if server is not None and self.unsent:
                 server.node.enter(server.node.life, partial(self._write_at, server))
 
     def _write_at(self, server: RaftServer) -> None:
         epoch = server.raft.leader_epoch
-        if epoch is None or not self._unsent:
+        if epoch is None or not self.unsent:
             return
-        value = self._unsent.pop(0)
+        value = self.unsent.pop(0)
         server.request("append", Append(epoch, DataRecords((value,), 0)))
         node = server.node
         self._waiting[value] = (node.id, node.life, epoch, server.raft.end_offset)
@@ -319,7 +322,7 @@ class Run:
                 who = f"{sorted(self._away)} are away: {absence.value}"
                 raise InvariantError(f"nothing is committed while {who}; {self.states()}")
             fresh.add(b"%d" % number)
-            self._unsent.append(b"%d" % number)
+            self.unsent.append(b"%d" % number)
             self.write()
             self.world.run(ATTEMPT_NS)
             self.restart(but=self._away if absence is Absence.STOPPED else ())
@@ -363,7 +366,7 @@ class Run:
 
     def is_settled(self) -> bool:
         """A leader with all voters at its end, and nothing left to write."""
-        if self._unsent:
+        if self.unsent:
             return False
         running = self.running()
         leaders = [server for server in running if server.raft.is_leader]
@@ -413,7 +416,11 @@ class Run:
 @scenario("raft-quorum")
 def raft_quorum(world: World) -> None:
     """A quorum commits each record once, on one leader an epoch, and loses none, whatever happens."""
-    run = Run(world)
+    live(world, Run(world))
+
+
+def live(world: World, run: Run) -> None:
+    """The life of a quorum: faults, a majority alone, and quiet at the end."""
     draw = world.random.integer
     nemesis = Nemesis(
         world,

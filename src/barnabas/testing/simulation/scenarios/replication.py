@@ -106,6 +106,12 @@ def replication_unclean(world: World) -> None:
     _play(world, Shape.draw(world.random, unclean=True))
 
 
+@scenario("replication-racks")
+def replication_racks(world: World) -> None:
+    """Consumers that read from followers in their rack see what is committed, and nothing else."""
+    _play(world, Shape.draw(world.random, transactional=True, racked=True))
+
+
 def _play(world: World, shape: Shape) -> None:
     with ExitStack() as stack:
         cluster = ReplicatedCluster(world, shape)

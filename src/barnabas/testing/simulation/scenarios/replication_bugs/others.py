@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from barnabas.broker.coordinators.shards import Shards
+from barnabas.broker.replicas import partition_reads
 from barnabas.broker.replicas.hosted_partition import Hosted
+from barnabas.broker.replicas.partition_reads import Isolation, PartitionData, Reader
+from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.controller.replication.partition_change import PartitionChange
 from barnabas.coordinator.shard import Shard
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
@@ -47,7 +50,7 @@ def high_watermark_before_truncation() -> Iterator[None]:
         yield
 
 
-@_planted("a follower below the leader's epoch joins the ISR", 33)
+@_planted("a follower below the leader's epoch joins the ISR", 20)
 def joins_below_epoch_start() -> Iterator[None]:
     """It has all that this leader knows to be committed, and not all that is (7128)."""
     healthy = Partition._maybe_propose_joining
@@ -121,4 +124,22 @@ def deposed_goes_on() -> Iterator[None]:
         healthy(self, hosted)
 
     with patched(Shards, "_partition_changed", changed):
+        yield
+
+
+@_planted("consumers of a rack read to the end", scenario="replication-racks")
+def racked_consumers_read_to_the_end() -> Iterator[None]:
+    """A consumer that names its rack is served like a replica, beyond the high watermark (KIP-392)."""
+    healthy = partition_reads._read_log
+
+    def read_log(replicas: ReplicaManager, reader: Reader, *rest: Any) -> PartitionData:
+        if not reader.rack:
+            return healthy(replicas, reader, *rest)
+        known, reader.isolation = reader.isolation, Isolation.LOG_END
+        try:
+            return healthy(replicas, reader, *rest)
+        finally:
+            reader.isolation = known
+
+    with patched(partition_reads, "_read_log", read_log):
         yield

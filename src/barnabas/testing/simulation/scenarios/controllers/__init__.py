@@ -1,0 +1,1 @@
+"""A quorum of controllers over a network that loses and duplicates messages."""

@@ -1,0 +1,1 @@
+"""Replicas of a few partitions over a network that loses and duplicates messages."""

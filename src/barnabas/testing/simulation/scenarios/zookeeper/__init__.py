@@ -1,0 +1,1 @@
+"""Scenarios of ZooKeeper mode, on a simulated ensemble."""
