@@ -15,6 +15,7 @@ from barnabas import __version__
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.cli import main as entry
 from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.main import COMMANDS, SECTIONS, help_text
 from tests.cli.conftest import Call
 
 
@@ -207,3 +208,12 @@ def test_output_that_cannot_be_written_is_one_line_and_1() -> None:
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert done.stderr == "barnabas: No space left on device\n"
+
+
+def test_every_command_is_in_one_section_of_the_help() -> None:
+    named = [name for _, names in SECTIONS for name in names]
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_the_help_fits_80_columns() -> None:
+    assert [line for line in help_text().splitlines() if len(line) > 80] == []

@@ -9,6 +9,7 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.client.connection import MAX_RESPONSE_BYTES, ConnectionProtocol
 from barnabas.client.errors import NetworkError, UnsupportedVersionError
+from barnabas.client.login.handshake import Handshake
 from barnabas.protocol.apis import api_named
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -56,7 +57,7 @@ class Greeting:
         self.protocol = ConnectionProtocol("tester")
         self.sent: list[bytes] = []
         self.outcome: list[Exception | None] = []
-        self.protocol.handshake(self.outcome.append).start(
+        Handshake(self.protocol, self.outcome.append).start(
             lambda *pieces: self.sent.append(frame(list(pieces)))
         )
 

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "barnabas collect"
 EPILOG = """\
-examples:
-  barnabas collect --topic logs --state collected.json '/var/log/*.log'
-  journalctl -f -o json | barnabas collect --topic journal --stdin
-  barnabas collect -b broker:9092 --topic syslog --syslog udp://0.0.0.0:5514
-
 Files are followed through rotation.  With --state a restart continues after the last written line; after a
 crash the last second may be sent again, but no line is lost.
 """

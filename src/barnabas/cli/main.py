@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from barnabas import __version__
-from barnabas.cli.framework.exits import CommandError, Exit, HelpShownError, code_for, describe, one_line
+from barnabas.cli.framework.exits import CommandError, Exit, HelpShownError, code_for, describe
 
 TRACEBACK_VARIABLE = "BARNABAS_TRACEBACK"
 
@@ -34,8 +34,11 @@ COMMANDS = {
         "describe consumer groups, reset their offsets",
     ),
     "consumer-perf-test": ("barnabas.cli.perf.consumer_perf_test", "measure consumer throughput"),
+    "context": ("barnabas.cli.friendly.target.contexts", "name clusters, and choose the one to use"),
+    "delegation-tokens": ("barnabas.cli.delegation_tokens", "create, renew, expire and describe tokens"),
     "delete-records": ("barnabas.cli.delete_records", "delete the records before an offset"),
     "dev": ("barnabas.cli.server.dev", "run a broker for development, without setup"),
+    "demo": ("barnabas.cli.demo.command", "count the logs of many services live, with Spark"),
     "doctor": ("barnabas.cli.doctor.command", "check this installation, this machine and a cluster"),
     "drain": ("barnabas.cli.cluster.drain", "move every replica off a broker"),
     "dump-log": ("barnabas.cli.dump_log.command", "print the contents of log files"),
@@ -50,6 +53,7 @@ COMMANDS = {
     "groups": ("barnabas.cli.groups", "list groups of all types"),
     "leader-election": ("barnabas.cli.leader_election", "elect leaders of partitions"),
     "log-dirs": ("barnabas.cli.log_dirs", "show the log directories of brokers"),
+    "logs": ("barnabas.cli.logs", "find the format of log files, turn lines into JSON"),
     "metadata-quorum": (
         "barnabas.cli.metadata_quorum.command",
         "describe the metadata quorum, add and remove voters",
@@ -67,36 +71,108 @@ COMMANDS = {
     ),
     "replica-verification": ("barnabas.cli.replica_verification", "check that replicas have the same data"),
     "restart": ("barnabas.cli.cluster.restart", "restart nodes one after another, without an outage"),
+    "secure": ("barnabas.cli.secure.command", "write certificates, users and files for security"),
     "segment": ("barnabas.cli.friendly.segment", "show the segments, batches and records of a log"),
     "server-start": ("barnabas.cli.server.server_start", "run a node from its server.properties"),
     "server-stop": (
         "barnabas.cli.server.server_stop",
         "stop nodes on this machine, and wait for them",
     ),
-    "status": ("barnabas.cli.server.status", "show the nodes on this machine, and whether they respond"),
+    "sql": ("barnabas.cli.sql", "run SQL over topics and data folders"),
+    "status": ("barnabas.cli.server.status", "show the nodes on this machine: do they respond?"),
     "storage": (
         "barnabas.cli.storage.command",
-        "format data folders, inspect them, look up feature levels",
+        "format data folders, look into them",
     ),
     "tail": ("barnabas.cli.friendly.records.tail", "print the last records, then new ones"),
-    "timeline": ("barnabas.cli.timeline.command", "show elections, fenced brokers, new leaders, with causes"),
+    "timeline": ("barnabas.cli.timeline.command", "show elections, fenced brokers, new leaders, and why"),
     "top": ("barnabas.cli.friendly.top", "show throughput by topic, and lag by group"),
     "topic": ("barnabas.cli.friendly.topic.command", "list, show, create, alter, empty and delete topics"),
     "topics": ("barnabas.cli.topics.command", "create, list, describe, alter and delete topics"),
     "transactions": ("barnabas.cli.transactions.command", "describe transactions, abort hanging ones"),
+    "zk-server": ("barnabas.cli.zookeeper.zk_server", "start and stop a ZooKeeper server, show its mode"),
+    "zookeeper-server-start": (
+        "barnabas.cli.zookeeper.server_start",
+        "run Apache ZooKeeper from its properties file",
+    ),
+    "zookeeper-server-stop": (
+        "barnabas.cli.zookeeper.server_stop",
+        "stop the ZooKeeper servers on this machine",
+    ),
+    "zookeeper-shell": ("barnabas.cli.zookeeper.shell", "look at znodes and change them"),
 }
+
+
+# The sections of the help; every command is in one of them.
+SECTIONS = (
+    ("start here", ("dev", "topic", "produce", "consume", "tail", "explain", "doctor", "demo")),
+    ("look and manage", ("group", "top", "sql", "status", "segment", "timeline", "context", "completion")),
+    ("logs and pipelines", ("collect", "logs", "pipeline")),
+    (
+        "nodes and clusters",
+        (
+            "server-start",
+            "server-stop",
+            "storage",
+            "cluster",
+            "restart",
+            "drain",
+            "secure",
+            "metadata-quorum",
+            "metadata-shell",
+            "dump-log",
+            "aliases",
+        ),
+    ),
+    (
+        "with Apache Kafka's names and options",
+        (
+            "topics",
+            "console-producer",
+            "console-consumer",
+            "consumer-groups",
+            "groups",
+            "configs",
+            "acls",
+            "get-offsets",
+            "delegation-tokens",
+            "delete-records",
+            "log-dirs",
+            "leader-election",
+            "reassign-partitions",
+            "features",
+            "transactions",
+            "broker-api-versions",
+            "replica-verification",
+            "producer-perf-test",
+            "consumer-perf-test",
+            "e2e-latency",
+        ),
+    ),
+    ("ZooKeeper", ("zookeeper-server-start", "zookeeper-server-stop", "zookeeper-shell", "zk-server")),
+)
+EXAMPLES = """\
+  barnabas dev                      # a broker on localhost:9092; keeps running
+  echo hello | barnabas produce greetings --create
+  barnabas consume greetings
+"""
 
 
 def help_text() -> str:
     width = max(len(name) for name in COMMANDS)
-    rows = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in sorted(COMMANDS.items()))
+    parts = []
+    for title, names in SECTIONS:
+        rows = "\n".join(f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names)
+        parts.append(f"{title}:\n{rows}\n")
+    sections = "\n".join(parts)
     return (
         "usage: barnabas COMMAND [OPTIONS]\n\n"
         "An event streaming platform, compatible with the Apache Kafka protocol.\n\n"
-        f"commands:\n{rows}\n\n"
+        f"{sections}\n"
         "options:\n"
         "  -h, --help  show this text; after a command, its options\n"
-        "  --version   show the version\n"
+        "  --version   show the version\n\n"
+        f"examples:\n{EXAMPLES}"
     )
 
 
@@ -106,10 +182,12 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(help_text())
         return Exit.USAGE
     name, *tool_arguments = arguments
-    if name in ("-h", "--help", "-help"):
+    if name == "help" and tool_arguments:
+        name, *tool_arguments = [*tool_arguments, "--help"]
+    if name in ("-h", "--help", "-help", "help"):
         sys.stdout.write(help_text())
         return Exit.OK
-    if name in ("--version", "-version"):
+    if name in ("--version", "-version", "version"):
         print(f"barnabas {__version__}")
         return Exit.OK
     if name not in COMMANDS:
@@ -150,7 +228,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         line, code = explain(error)
         with contextlib.suppress(OSError):  # The output itself may be what failed.
             sys.stdout.flush()
-        print(one_line(line), file=sys.stderr)
+        from barnabas.cli.framework.text.terminal import tell
+
+        tell(line)
     return int(code)
 
 

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from barnabas.client.connection import ConnectionProtocol, Done
-from barnabas.client.errors.base import ClientError
+from barnabas.client.errors.base import AuthenticationError, ClientError
 from barnabas.client.errors.cluster import NetworkError
 from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.client.login.handshake import Handshake, Login
 from barnabas.client.model import Node
 from barnabas.protocol.apis import api
 from barnabas.protocol.schema import Message
@@ -22,6 +23,9 @@ from barnabas.runtime.network.asyncio_network import ClientSocketOptions
 from barnabas.runtime.network.network import CloseReason, Connection, StreamHandler
 
 R = TypeVar("R", bound=Message)
+
+# The part of a session's lifetime after which a client logs in again.
+SESSION_USED = 0.85
 
 
 class ConnectingNetwork(Protocol):
@@ -35,8 +39,11 @@ class ConnectingNetwork(Protocol):
 class BrokerConnection(StreamHandler):
     """One connection, from the attempt to connect until it is closed."""
 
-    def __init__(self, node: Node, client_id: str, request_timeout_ms: int) -> None:
+    def __init__(
+        self, node: Node, client_id: str, request_timeout_ms: int, login: Login | None = None
+    ) -> None:
         self.node = node
+        self._login = login
         self.protocol = ConnectionProtocol(client_id)
         self._loop = asyncio.get_running_loop()
         self._request_timeout_ms = request_timeout_ms
@@ -46,6 +53,9 @@ class BrokerConnection(StreamHandler):
         # Avoids asyncio's warning if the connection fails while no task awaits it.
         self._ready.add_done_callback(_retrieve_exception)
         self._throttled_until = 0.0
+        # When the session should be followed by another (KIP-368).
+        self._session_ends_at: float | None = None
+        self._is_retiring = False
         self.used_at = self._loop.time()
         self.is_closed = False
         self.on_closed: Callable[[BrokerConnection], None] | None = None
@@ -62,6 +72,17 @@ class BrokerConnection(StreamHandler):
     @property
     def is_ready(self) -> bool:
         return self._ready.done() and not self.is_closed
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether a new connection, with a new login, should replace this one (KIP-368)."""
+        return self._session_ends_at is not None and self._loop.time() >= self._session_ends_at
+
+    def retire(self) -> None:
+        """Close when the requests in flight have their responses; nobody sends others."""
+        self._is_retiring = True
+        if not self.in_flight:
+            self.close()
 
     @property
     def in_flight(self) -> int:
@@ -137,6 +158,8 @@ class BrokerConnection(StreamHandler):
         if throttle_ms > 0:
             self._throttled_until = max(self._throttled_until, self._loop.time() + throttle_ms / 1000)
         done(message, error)
+        if self._is_retiring and not self.in_flight:
+            self.close()
 
     def _timed_out(self, name: str, limit_ms: int) -> None:
         # Responses arrive in order, so no later one can arrive either.
@@ -146,7 +169,7 @@ class BrokerConnection(StreamHandler):
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
-        handshake = self.protocol.handshake(self._handshake_completed)
+        handshake = self._handshake = Handshake(self.protocol, self._handshake_completed, self._login)
         timer = self._loop.call_later(
             self._request_timeout_ms / 1000, self._timed_out, "ApiVersions", self._request_timeout_ms
         )
@@ -161,9 +184,16 @@ class BrokerConnection(StreamHandler):
 
     def closed(self, reason: CloseReason, error: BaseException | None) -> None:
         self.is_closed = True
-        failure = (
-            error if isinstance(error, ClientError) else NetworkError(_close_reason(self.node, reason, error))
-        )
+        if self._connection is not None:
+            self._handshake.abandon()
+        failure: ClientError
+        if isinstance(error, ClientError):
+            failure = error
+        elif reason is CloseReason.TLS_FAILED:
+            # No retry changes it.
+            failure = AuthenticationError(_close_reason(self.node, reason, error))
+        else:
+            failure = NetworkError(_close_reason(self.node, reason, error))
         self.protocol.end(failure)
         if not self._ready.done():
             self._ready.set_exception(failure)
@@ -172,6 +202,9 @@ class BrokerConnection(StreamHandler):
 
     def _handshake_completed(self, error: Exception | None) -> None:
         if error is None:
+            lifetime_ms = self._handshake.session_lifetime_ms
+            if lifetime_ms > 0:
+                self._session_ends_at = self._loop.time() + lifetime_ms / 1000 * SESSION_USED
             if not self._ready.done():
                 self._ready.set_result(None)
         elif not self._ready.done():

@@ -28,9 +28,9 @@ from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, 
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.schema import Message
-from barnabas.runtime.network.asyncio_network import AsyncioNetwork
-from barnabas.runtime.network.resolver import Resolver, SystemResolver
-from barnabas.runtime.random import Random, SystemRandom
+from barnabas.runtime.loop.loop_services import loop_services
+from barnabas.runtime.network.resolver import Resolver
+from barnabas.runtime.random import Random
 
 logger = logging.getLogger(__name__)
 
@@ -68,14 +68,15 @@ class Cluster:
         resolver: Resolver | None = None,
     ) -> None:
         self.settings = settings
-        self.random: Random = random if random is not None else SystemRandom()
+        services = loop_services()
+        self.random: Random = random if random is not None else services.random
         controllers = settings.get("bootstrap.controllers") or ()
         self.bootstrap = Bootstrap(
-            settings, controllers or settings["bootstrap.servers"], resolver or SystemResolver()
+            settings, controllers or settings["bootstrap.servers"], resolver or services.resolver
         )
         # The endpoint types of DescribeCluster: brokers are 1, controllers 2 (KIP-919).
         self.endpoint_type = CONTROLLER_ENDPOINTS if controllers else BROKER_ENDPOINTS
-        self.pool = pool if pool is not None else Pool(settings, AsyncioNetwork(), self.random)
+        self.pool = pool if pool is not None else Pool(settings, services.make_network(), self.random)
         self.retries = Retries(settings, self.random)
         self.metadata = Metadata()
         # Topics to request metadata for; None requests all.
@@ -191,13 +192,17 @@ class Cluster:
     def _warn_of_unknown_topics(self, response: MetadataResponse) -> None:
         """A metadata request may auto-create its topics: a typo in a name should be visible."""
         unknown = {
-            topic.name
+            topic.name: topic.error_code
             for topic in response.topics
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
+            if topic.error_code in MAY_APPEAR_SOON and topic.name is not None
         }
-        for name in sorted(unknown - self._unknown):
-            logger.warning("topic %s does not exist; the metadata request may create it", name)
-        self._unknown = unknown
+        for name in sorted(unknown.keys() - self._unknown):
+            if unknown[name] == ErrorCode.LEADER_NOT_AVAILABLE:
+                # As brokers in ZooKeeper mode answer the request that has created the topic.
+                logger.warning("topic %s has no leader yet (LEADER_NOT_AVAILABLE); it may be a new one", name)
+            else:
+                logger.warning("topic %s does not exist; the metadata request may create it", name)
+        self._unknown = set(unknown)
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """Wait for a topic with partitions, and so for its auto-creation where that is enabled."""

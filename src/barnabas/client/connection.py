@@ -1,7 +1,7 @@
 """The protocol state of one connection to a broker, without IO: requests to bytes, bytes to responses.
 
-Contains framing, correlation, the handshake (ApiVersions) and the choice of versions; no sockets, loops or
-clocks.  `broker_connection` runs it on a client's loop.
+Contains framing, correlation and the choice of versions; no sockets, loops or clocks.  What comes before the
+first request of the user belongs in `handshake`.  `broker_connection` runs it on a client's loop.
 
 A broker responds in the order of the requests, so a response out of order ends the connection.
 """
@@ -13,19 +13,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from barnabas import __version__
 from barnabas.base.errors import ErrorCode
-from barnabas.client.errors.base import error_for
-from barnabas.client.errors.cluster import NetworkError, UnsupportedVersionError
+from barnabas.client.errors.cluster import UnsupportedVersionError
 from barnabas.protocol.apis import API_VERSIONS_KEY, Api, api
 from barnabas.protocol.frame import SIZE_BYTES, frame_size, read_response
-from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.primitives import Buffer, ProtocolError
 from barnabas.protocol.schema import Message, Versions
 
 # One batch may exceed fetch.max.bytes; a larger announced size is not a valid response.
 MAX_RESPONSE_BYTES = 1 << 30
-SOFTWARE_NAME = "barnabas"
 # Called with the response, or with the error if there is none.
 Done = Callable[[Message | None, Exception | None], None]
 # Requests hold their records in memory, unlike a broker's responses.
@@ -90,10 +86,6 @@ class ConnectionProtocol:
             )
         return pieces
 
-    def handshake(self, ready: Callable[[Exception | None], None]) -> Handshake:
-        """Negotiate API versions with the peer; `ready` is called when that succeeded or failed."""
-        return Handshake(self, ready)
-
     def version_for(self, requested: Api, highest: int | None = None) -> int:
         """Return the highest version that both sides support; only `highest` may name an unstable one."""
         supported = self.api_versions.get(requested.key)
@@ -151,47 +143,6 @@ class ConnectionProtocol:
         requests, self._in_flight_requests = self._in_flight_requests, deque()
         for request in requests:
             request.done(None, error)
-
-
-class Handshake:
-    """The handshake: negotiates API versions.  Authentication will follow here."""
-
-    def __init__(self, protocol: ConnectionProtocol, ready: Callable[[Exception | None], None]) -> None:
-        self._protocol = protocol
-        self._ready = ready
-        self._send: Callable[..., None] | None = None
-        self._requested_version = 0
-
-    def start(self, send: Callable[..., None]) -> None:
-        """Begin; `send` writes buffers to the connection."""
-        self._send = send
-        self._request_versions(api(API_VERSIONS_KEY).stable)
-
-    def _request_versions(self, version: int) -> None:
-        assert self._send is not None
-        self._requested_version = version
-        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-        self._send(*self._protocol.request(request, version, self._on_response))
-
-    def _on_response(self, message: Message | None, error: Exception | None) -> None:
-        if not isinstance(message, ApiVersionsResponse):
-            self._ready(error or NetworkError("no response to ApiVersions"))
-            return
-        api_versions = {
-            each.api_key: Versions(each.min_version, each.max_version) for each in message.api_keys
-        }
-        known = api_versions.get(API_VERSIONS_KEY)
-        refused = message.error_code == ErrorCode.UNSUPPORTED_VERSION
-        if refused and known is not None and known.highest < self._requested_version:
-            self._request_versions(known.highest)
-        elif message.error_code:
-            self._ready(error_for(message.error_code))
-        else:
-            self._protocol.api_versions = api_versions
-            self._protocol.feature_levels = {
-                each.name: each.max_version_level for each in message.finalized_features
-            }
-            self._ready(None)
 
 
 def _code_of(frame: Buffer) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from barnabas.base.ids import ZERO_UUID, Uuid
+from barnabas.base.topic_names import fault_of
+from barnabas.client.errors.data import InvalidTopicError
 
 NO_NODE = -1
 NO_EPOCH = -1
@@ -20,6 +22,46 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def check_topic(given: object) -> None:
+    """Raises TypeError or InvalidTopicError for what cannot be a topic's name.
+
+    An illegal name must never be requested: it would fail the metadata request of other topics.
+    """
+    if not isinstance(given, str):
+        raise TypeError(f"a topic's name is a str, not {type(given).__name__}")
+    fault = fault_of(given)
+    if fault is not None:
+        raise InvalidTopicError(f"Topic name is invalid: {fault}")
+
+
+def as_partition(given: object) -> TopicPartition:
+    """A partition from a TopicPartition or a pair; raises TypeError with the right form for anything else."""
+    if isinstance(given, tuple | list) and len(given) == 2:
+        topic, number = given
+        if isinstance(topic, str) and isinstance(number, int) and not isinstance(number, bool):
+            if number < 0:
+                raise ValueError(f"a partition's number is {number}: numbers start at 0")
+            return given if type(given) is TopicPartition else TopicPartition(topic, number)
+    if isinstance(given, str):
+        raise TypeError(
+            f"{given!r} is not a partition: write TopicPartition({given!r}, 0), or subscribe([{given!r}]) "
+            "for all partitions of a topic"
+        )
+    raise TypeError(f"{given!r} is not a partition: write TopicPartition(topic, number)")
+
+
+def as_partitions(given: Iterable[object]) -> list[TopicPartition]:
+    """The same for a collection of them."""
+    if isinstance(given, str):
+        raise TypeError(
+            f"{given!r} is not a collection of partitions: write [TopicPartition({given!r}, 0)], or "
+            f"subscribe([{given!r}]) for all partitions of a topic"
+        )
+    if isinstance(given, TopicPartition):
+        raise TypeError(f"{given!r} is one partition, not a collection of them: write [{given!r}]")
+    return [as_partition(each) for each in given]
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

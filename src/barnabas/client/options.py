@@ -31,6 +31,8 @@ def _gathered(
         name = by_keyword.get(keyword)
         if name is None:
             raise _unknown(table, keyword, by_keyword)
+        if value is None:
+            continue
         if name in given:
             raise ConfigError(f"{name} is given twice: in the dict, and as the keyword {keyword}")
         given[name] = value

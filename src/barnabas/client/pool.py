@@ -10,6 +10,7 @@ from enum import Enum
 
 from barnabas.client.broker_connection import BrokerConnection, ConnectingNetwork
 from barnabas.client.errors.local import ClosedError
+from barnabas.client.login.client_security import ClientSecurity
 from barnabas.client.model import Node
 from barnabas.config.settings import Settings
 from barnabas.runtime.network.asyncio_network import ClientSocketOptions
@@ -45,6 +46,7 @@ class Pool:
         self._settings = settings
         self._network = network
         self._random = random
+        self._security = ClientSecurity(settings, random)
         self._connections: dict[Key, BrokerConnection] = {}
         self._failures: dict[Key, int] = {}
         self._not_before: dict[Key, float] = {}
@@ -55,7 +57,8 @@ class Pool:
     def ready(self, node: Node, purpose: Purpose = Purpose.DATA) -> BrokerConnection | None:
         """Return the open connection to a node, if there is one."""
         connection = self._connections.get((node.id, node.host, node.port, purpose))
-        return connection if connection is not None and connection.is_ready else None
+        usable = connection is not None and connection.is_ready and not connection.is_expired
+        return connection if usable else None
 
     def is_backing_off(self, node: Node, purpose: Purpose = Purpose.DATA) -> bool:
         until = self._not_before.get((node.id, node.host, node.port, purpose), 0.0)
@@ -66,7 +69,10 @@ class Pool:
         key = (node.id, node.host, node.port, purpose)
         connection = self._connections.get(key)
         if connection is not None and connection.is_ready:
-            return connection
+            if not connection.is_expired:
+                return connection
+            self._retire(key, connection)
+            connection = None
         if connection is None or connection.is_closed:
             wait_s = self._not_before.get(key, 0.0) - asyncio.get_running_loop().time()
             if wait_s > 0:
@@ -77,6 +83,12 @@ class Pool:
         await connection.opened()
         self._failures.pop(key, None)
         return connection
+
+    def _retire(self, key: Key, connection: BrokerConnection) -> None:
+        """Make room for a connection with a login of its own; the former one ends its work."""
+        del self._connections[key]
+        connection.on_closed = None
+        connection.retire()
 
     def disconnect(self, node: Node) -> None:
         """Close all connections to a node; their requests in flight fail."""
@@ -89,7 +101,8 @@ class Pool:
             raise ClosedError("the client is closed; open a new one")
         settings = self._settings
         failures = self._failures.get(key, 0)
-        connection = BrokerConnection(node, settings["client.id"], settings["request.timeout.ms"])
+        login = self._security.login
+        connection = BrokerConnection(node, settings["client.id"], settings["request.timeout.ms"], login)
         connection.on_closed = lambda closed: self._connection_closed(key, closed)
         self._connections[key] = connection
         timeout_s = backoff_s(
@@ -102,6 +115,7 @@ class Pool:
             connect_timeout_ms=max(1, int(timeout_s * 1000)),
             send_buffer_bytes=self._given_size("send.buffer.bytes"),
             receive_buffer_bytes=self._given_size("receive.buffer.bytes"),
+            tls=self._security.tls,
         )
         connection.open(self._network, options)
         if self._sweeper is None and self._idle_s > 0:

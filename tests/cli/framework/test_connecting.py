@@ -213,3 +213,16 @@ def test_a_repeated_flag_is_refused(barnabas: Call) -> None:
 def test_one_dash_is_enough(barnabas: Call) -> None:
     result = barnabas("topics", "-bootstrap-server", "nonsense", "-list")
     assert "--bootstrap-server must be HOST:PORT" in result.err
+
+
+def test_a_server_that_does_not_answer_is_told_as_such(barnabas: Call, tmp_path: Path) -> None:
+    """It used to be "Metadata did not complete within 2000 ms"."""
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=300\nrequest.timeout.ms=300\n", "utf-8")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        result = barnabas("topic", "list", "-b", address, "--command-config", str(config))
+    assert result.code in (Exit.TIMED_OUT, Exit.UNREACHABLE)
+    assert f"what listens on {address} does not answer (is it a Kafka broker?)" in result.err

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import sys
+from unittest import mock
 
 import pytest
 
 from barnabas.batch.engine.consume import ConsumerRecord
+from barnabas.cli.framework.text.terminal import broken_lines, tell
 from barnabas.cli.friendly.output import Column, Printer, Style, styled
 from barnabas.cli.friendly.progress import Progress
 from barnabas.cli.friendly.records import envelope
@@ -189,6 +193,37 @@ def test_a_bar_and_a_count() -> None:
         assert progress.line() == "sending 1,234 bytes"
 
 
+def test_other_lines_do_not_run_into_the_progress() -> None:
+    """`sending 219 bytes` was followed by a message, and by the first line of `| head`."""
+    clock, stream = Clock(), Terminal()
+    with Progress("sending", unit="bytes", stream=stream, clock=clock) as progress:
+        clock.now_ns = 1_000_000_000
+        progress.add(219)
+        progress.clear()
+        assert stream.getvalue().endswith("bytes/s\r\x1b[K")
+    read_end, write_end = os.pipe()
+    with os.fdopen(write_end, "w") as pipe, os.fdopen(read_end), mock.patch.object(sys, "stdout", pipe):
+        piped = Terminal()
+        with Progress("reading", 10, stream=piped, clock=clock) as progress:
+            clock.now_ns = 2_000_000_000
+            progress.add(5)
+        assert piped.getvalue() == ""
+
+
+# Messages ---------------------------------------------------------------------------------------------------
+
+
+def test_messages_end_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    for stream, expected in (
+        (Terminal(), "barnabas: what listens on localhost:80 is\n  not a Kafka broker\n"),
+        (io.StringIO(), "barnabas: what listens on localhost:80 is not a Kafka broker\n"),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream)
+        tell("barnabas: what listens on localhost:80 is not a Kafka broker")
+        assert stream.getvalue() == expected.replace("localhost:80 is\n  not", "localhost:80\n  is not")
+
+
 # Records ----------------------------------------------------------------------------------------------------
 
 
@@ -228,3 +263,38 @@ def test_json_values_of_programs_are_taken() -> None:
 def test_a_malformed_record_is_reported(line: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         envelope.parse(line)
+
+
+# Terminals --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_table_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The widest texts are cut, numbers are not."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    declared = (Column("topic"), Column("records", is_number=True), Column("value"))
+    rows = [{"topic": "t" * 30, "records": 123_456_789, "value": "v" * 200}]
+    Printer("table", declared, name="topic", stream=stream).all(rows)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "123456789" in lines[1]
+    assert lines[1].endswith("v…")
+    wide = Terminal()
+    Printer("wide", declared, name="topic", stream=wide).all(rows)
+    assert "v" * 200 in wide.getvalue()
+
+
+def test_a_pipe_gets_tables_as_wide_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = io.StringIO()
+    Printer("table", (Column("value"),), name="value", stream=stream).all([{"value": "v" * 70}])
+    assert "v" * 70 in stream.getvalue()
+
+
+def test_a_line_of_parts_is_broken_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    parts = ["node 1", "pid 12345", "up 3 s", "x" * 30]
+    assert broken_lines(parts, Terminal()) == "node 1  pid 12345\n  up 3 s\n  " + "x" * 30
+    assert broken_lines(parts, io.StringIO()) == "  ".join(parts)

@@ -79,8 +79,10 @@ def test_the_hint_reaches_this_broker(
     if variable is not None:
         monkeypatch.setenv("BARNABAS_BOOTSTRAP", variable)
     dev._print_summary(own, "folder", kept=True)
-    (hint,) = [line for line in capsys.readouterr().out.splitlines() if "try it" in line]
-    assert hint.endswith(f"--create --bootstrap-server 127.0.0.1:{port}" if has_flag else "--create")
+    lines = capsys.readouterr().out.splitlines()
+    (hint,) = [line for line in lines if "barnabas produce" in line]
+    assert all(len(line) <= 80 for line in lines)
+    assert hint.endswith(f"--create -b 127.0.0.1:{port}" if has_flag else "--create")
 
 
 @pytest.mark.parametrize(

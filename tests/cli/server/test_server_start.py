@@ -65,7 +65,7 @@ def test_the_lifecycle_of_a_daemon(site: Site, barnabas: Call) -> None:
     assert shown.code == 0
     assert "node 1  pid " in shown.out
     assert f"PLAINTEXT 127.0.0.1:{site.port}" in shown.out
-    assert "1 topics, 2 partitions" in shown.out
+    assert "1 topic, 2 partitions" in shown.out
     (row,) = json.loads(barnabas("status", "-o", "json").out)
     assert (row["node_id"], row["roles"], row["answers"]) == (1, ["broker", "controller"], True)
 

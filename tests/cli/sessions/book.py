@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from barnabas.cli.main import main
-from tools.ports import free_pair
+from tools.ports import free_pair, free_ports
 
 PATIENCE_S = 120
 PAUSE_S = 0.05
@@ -34,12 +34,17 @@ class Book:
         self.folder = folder
         self.port = free_pair()
         self.server = f"localhost:{self.port}"
+        # Whether the broker is in ZooKeeper mode: the book's other chapter.
+        self.on_zookeeper = False
         self._environment = {
             **os.environ,
             "BARNABAS_STATE": str(folder / "state"),
             "LOG_DIR": str(folder / "logs"),
+            "KAFKA_HEAP_OPTS": "-Xmx96m -Xms16m",
         }
-        written = main(["aliases", str(folder), "--port", str(self.port), "--data", str(folder / "data")])
+        [zookeeper_port] = free_ports(1)
+        ports = ["--port", str(self.port), "--zookeeper-port", str(zookeeper_port)]
+        written = main(["aliases", str(folder), *ports, "--data", str(folder / "data")])
         assert written == 0
 
     def types(self, line: str, *, stdin: str = "", code: int = 0) -> str:

@@ -69,7 +69,7 @@ def test_a_folder_without_a_timeline(barnabas: Call, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         refused = barnabas("timeline", "--dir", str(folder))
         assert (refused.code, refused.out) == (Exit.NOT_FOUND, "")
-        assert "there is no timeline and no cluster in" in refused.err
+        assert "no timeline and no local cluster in" in refused.err
 
 
 def test_files_and_a_cluster_exclude_each_other(barnabas: Call, cluster: Path) -> None:

@@ -225,6 +225,24 @@ def test_new_partitions_are_read_from_their_start(
     run(work())
 
 
+def test_a_topic_that_is_missing_does_not_keep_a_group_from_the_others(
+    bootstrap: str, topic: str, group: str, run: Run
+) -> None:
+    """Its leader plans with the topics that there are."""
+
+    async def work() -> None:
+        await make_topic(bootstrap, topic)
+        await send_numbers(bootstrap, topic, 1, 1)
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "allow_auto_create_topics": False}
+        async with Consumer(
+            topic, f"{topic}-missing", bootstrap_servers=bootstrap, group_id=group, **options
+        ) as consumer:
+            assert (await consumer.getone()).topic == topic
+            assert consumer.assignment() == {TopicPartition(topic, 0)}
+
+    run(work())
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_pattern_finds_topics_that_come_later(
     bootstrap: str, topic: str, group: str, run: Run, protocol: str

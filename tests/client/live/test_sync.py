@@ -138,4 +138,4 @@ def test_a_bad_option_is_refused_at_once(bootstrap: str) -> None:
     with pytest.raises(client_errors.KafkaError, match="acks"):
         Producer(bootstrap_servers=bootstrap, acks="7")
     with pytest.raises(client_errors.KafkaError, match="nonsense"):
-        Admin(bootstrap_servers=bootstrap, nonsense=1)
+        Admin(bootstrap_servers=bootstrap, nonsense=1)  # type: ignore[call-arg]

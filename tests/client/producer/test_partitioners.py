@@ -13,6 +13,7 @@ from barnabas.client.model import Partition, Topic
 from barnabas.client.options import producer_options
 from barnabas.client.producer.partitioners import next_sticky, partitioner
 from barnabas.config.errors import ConfigError
+from barnabas.config.settings import Settings
 from barnabas.runtime.random import SeededRandom
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data" / "vectors" / "partitioner.json").read_text("utf-8"))
@@ -57,6 +58,20 @@ def test_random_uses_all() -> None:
 
 def test_a_function_is_enough() -> None:
     assert chosen(lambda key, count: len(key or b"") % count, 3, [b"", b"a", b"abcd"]) == [0, 1, 1]
+
+
+class Named:
+    """A class as an application passes it: it is made, and told the options."""
+
+    def configure(self, settings: Settings) -> None:
+        self.servers = settings["bootstrap.servers"]
+
+    def partition(self, *_: object) -> int:
+        return len(self.servers) % 3
+
+
+def test_a_class_is_made_and_configured() -> None:
+    assert chosen(Named, 3, [None]) == [1]
 
 
 def test_the_built_in_choice_and_nonsense() -> None:

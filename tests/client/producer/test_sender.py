@@ -315,7 +315,10 @@ def test_closing_without_time_fails_what_waits(run: Run) -> None:
             await producer.partitions_for(TOPIC)
             broker.handlers[ProduceRequest] = lambda *_: None
             delivery = await producer.send(TOPIC, b"x")
-            await producer.close(timeout_ms=50)
+            with pytest.raises(
+                client_errors.UndeliveredError, match="1 record was not delivered: 1 for scripted"
+            ):
+                await producer.close(timeout_ms=50)
             with pytest.raises(client_errors.RequestTimedOutError, match="closed"):
                 await delivery
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +9,11 @@ from typing import Any
 import pytest
 
 from barnabas.client import errors as client_errors
+from barnabas.client.serialization import STRING
 from barnabas.client.sync import Producer
 from barnabas.client.sync import inbox as inbox_module
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.runtime.loop import loop_thread
 from barnabas.runtime.loop.loop_thread import LoopThread
 from tests.client.scripted import TOPIC, ScriptedBroker
 
@@ -76,7 +77,7 @@ def test_invalid_arguments_raise_in_send(
 
 def test_serializers_accept_their_types(broker: ScriptedBroker) -> None:
     with Producer(
-        bootstrap_servers=broker.bootstrap, value_serializer="string", key_serializer=str.encode, **QUICK
+        bootstrap_servers=broker.bootstrap, value_serializer=STRING, key_serializer=str.encode, **QUICK
     ) as producer:
         assert producer.send(TOPIC, "text", "key").result(PATIENCE_S).offset == 0
 
@@ -134,7 +135,10 @@ def test_a_missing_topic_delays_no_other(broker: ScriptedBroker) -> None:
         assert not waiting.done
         with pytest.raises(client_errors.KafkaTimeoutError, match="1 records are still undelivered"):
             producer.flush(timeout_ms=1)
-        producer.close(timeout_ms=1)
+        with pytest.raises(
+            client_errors.UndeliveredError, match="1 record was not delivered: 1 for elsewhere"
+        ):
+            producer.close(timeout_ms=1)
         with pytest.raises(client_errors.KafkaTimeoutError, match="closed before"):
             raise waiting.error or AssertionError("there is no error")
 
@@ -248,23 +252,24 @@ def test_the_time_that_records_took_to_reach_the_loop_counts(
     """Seven of sixty seconds pass before; the asynchronous producer gets what is left."""
     producer = Producer(bootstrap_servers=broker.bootstrap, **QUICK)
     ahead_s = 0.0
-    really = asyncio.BaseEventLoop.time
-    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda loop: really(loop) + ahead_s)
+    really = loop_thread._Loop.time
+    monkeypatch.setattr(loop_thread._Loop, "time", lambda loop: really(loop) + ahead_s)
 
     async def at_most(count: int) -> None:
         nonlocal ahead_s
         ahead_s = 7.0
 
     given: list[int | None] = []
-    inner = getattr(producer._client, operation)
+    inner_name = {"close": "_shut_down"}.get(operation, operation)
+    inner = getattr(producer._client, inner_name)
 
-    async def noted(*, timeout_ms: int | None = None) -> None:
+    async def noted(timeout_ms: int | None = None) -> None:
         given.append(timeout_ms)
         await inner(timeout_ms=timeout_ms)
 
     with monkeypatch.context() as patch:
         patch.setattr(producer._inbox, "at_most", at_most)
-        patch.setattr(producer._client, operation, noted)
+        patch.setattr(producer._client, inner_name, noted)
         getattr(producer, operation)(timeout_ms=60_000)
     producer.close()
     (left_ms,) = given

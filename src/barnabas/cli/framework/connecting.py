@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.text.terminal import tell
 
 if TYPE_CHECKING:
     from barnabas.client.sync import Admin
@@ -98,7 +99,7 @@ def _without_chroot(ensemble: str) -> list[str]:
 
 
 def _warn(line: str) -> None:
-    print(line, file=sys.stderr)
+    tell(line)
 
 
 def _checked(parser: ArgumentParser, flag: str, servers: str) -> str:
@@ -192,12 +193,17 @@ def reach(
                 admin.reach(timeout_ms=HINT_AFTER_MS)
                 return
             except KafkaError as error:
-                if exit_code(error) is not Exit.UNREACHABLE:
+                if exit_code(error) not in (Exit.UNREACHABLE, Exit.TIMED_OUT):
                     raise
             _warn(f"{program}: {servers} does not respond yet, retrying (Ctrl+C to stop)")
             patience_ms = None if patience_ms is None else patience_ms - HINT_AFTER_MS
         admin.reach(timeout_ms=patience_ms)
     except KafkaError as error:
+        if exit_code(error) is Exit.TIMED_OUT:
+            raise CommandError(
+                f"{program}: what listens on {servers} does not answer (is it a Kafka broker?)",
+                Exit.TIMED_OUT,
+            ) from error
         if exit_code(error) is not Exit.UNREACHABLE:
             raise
         reason = getattr(error.__cause__, "message", error.message)

@@ -17,6 +17,23 @@ from dataclasses import dataclass
 from barnabas import __version__
 from barnabas.cli.framework.arguments import ArgumentParser, KafkaParser, did_you_mean
 from barnabas.cli.framework.exits import Exit, UsageError
+from barnabas.cli.framework.text.examples import examples_of
+from barnabas.cli.framework.text.terminal import filled
+
+# That of argparse on a terminal of 80 columns.
+HELP_WIDTH = 78
+SYNONYMS = {
+    "ls": "list",
+    "describe": "show",
+    "info": "show",
+    "get": "show",
+    "rm": "delete",
+    "remove": "delete",
+    "new": "create",
+    "add": "create",
+    "edit": "alter",
+    "set": "alter",
+}
 
 
 def no_flags(parser: ArgumentParser) -> None:
@@ -58,7 +75,7 @@ class Tool:
             print(f"barnabas {__version__}")
             return Exit.OK
         position = self._position(arguments)
-        name = arguments[position]
+        name = self._meant(arguments[position])
         if name not in self.subcommands:
             kind = "option" if name.startswith("-") else "command"
             hint = did_you_mean(name, self.subcommands)
@@ -67,8 +84,17 @@ class Tool:
         options = parser.parse([*arguments[:position], *arguments[position + 1 :]])
         return self.subcommands[name].call(parser, options)
 
+    def _meant(self, name: str) -> str:
+        """The subcommand that other tools call `ls`, `describe` or `rm`, if this tool has it under its own
+        name."""
+        synonym = SYNONYMS.get(name, name)
+        return synonym if name not in self.subcommands and synonym in self.subcommands else name
+
     def parser(self, name: str) -> ArgumentParser:
-        parser = self.make_parser(f"{self.program} {name}", self.subcommands[name].summary)
+        summary = self.subcommands[name].summary
+        if not summary.endswith("."):
+            summary = f"{summary[0].upper()}{summary[1:]}."
+        parser = self.make_parser(f"{self.program} {name}", summary)
         if self.declare is not None:
             self.declare(parser)
         self.subcommands[name].declare(parser)
@@ -109,8 +135,14 @@ class Tool:
         )
         common = self._common()
         before = "" if common is None else "[OPTIONS] "
-        options = "" if common is None else "\noptions:\n" + common.format_help().partition("options:\n")[2]
+        options = "" if common is None else "\noptions:\n" + _options_of(common)
         return (
-            f"usage: {self.program} {before}COMMAND [OPTIONS]\n\n{self.description}\n\n"
+            f"usage: {self.program} {before}COMMAND [OPTIONS]\n\n{filled(self.description, HELP_WIDTH)}\n\n"
             f"commands:\n{rows}\n  -h, --help after a command shows its options\n{options}"
+            f"{examples_of(self.program)}"
         )
+
+
+def _options_of(parser: ArgumentParser) -> str:
+    """The options in the help of a parser."""
+    return parser.format_help().partition("options:\n")[2].partition("\nexamples:\n")[0]

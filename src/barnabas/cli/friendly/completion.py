@@ -2,8 +2,8 @@
 
     source <(barnabas completion bash)
 
-The script runs `barnabas completion reply -- WORDS…`; the last word is the one being typed.  Errors are
-ignored there: an error message would garble the command line.
+It knows bash, zsh and fish.  The script runs `barnabas completion reply -- WORDS…`; the last word is the one
+being typed.  Errors are ignored there: an error message would garble the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import Exit, UsageError
 
 PROGRAM = "barnabas completion"
-SHELLS = ("bash",)
 # Short, because the user waits at the keyboard.
 PATIENCE_MS = 1_500
 BASH = """\
@@ -29,6 +28,29 @@ _barnabas() {
     [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} != *= ]] && compopt +o nospace
 }
 complete -o nospace -o default -F _barnabas barnabas
+"""
+
+ZSH = """\
+#compdef barnabas
+_barnabas() {
+    local -a offers
+    offers=("${(@f)$(barnabas completion reply -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    compadd -- "${(@)offers:#}"
+}
+compdef _barnabas barnabas
+"""
+FISH = """\
+function __barnabas_offers
+    set -l words (commandline -opc) (commandline -ct)
+    barnabas completion reply -- $words[2..-1] 2>/dev/null
+end
+complete -c barnabas -f -a '(__barnabas_offers)'
+"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+HOW = """\
+bash: add to ~/.bashrc              source <(barnabas completion bash)
+zsh:  add to ~/.zshrc, below compinit  source <(barnabas completion zsh)
+fish: once                          barnabas completion fish > ~/.config/fish/completions/barnabas.fish
 """
 
 # Where names from the cluster are completed: values of these flags, and arguments of these commands.
@@ -56,11 +78,11 @@ def run(arguments: Sequence[str]) -> int:
             )
         return Exit.OK
     parser = ArgumentParser(
-        PROGRAM, "Print a script that completes command lines: source <(barnabas completion bash)."
+        PROGRAM, "Print a script that completes command lines, with names from the cluster.", HOW
     )
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
-    parser.parse(arguments)
-    sys.stdout.write(BASH)
+    parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
+    options = parser.parse(arguments)
+    sys.stdout.write(SCRIPTS[options.shell])
     return Exit.OK
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.text.terminal import folded, tell
 from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, add_output, open_admin
-from barnabas.cli.friendly.output import Column, Printer, Row, Style, styled
+from barnabas.cli.friendly.output import Column, Printer, Row, Style, count_of, print_headline
 from barnabas.cli.friendly.records.times import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -95,8 +96,22 @@ def run(arguments: Sequence[str]) -> int:
     else:
         Printer(options.output, COLUMNS, name="cause").all(_row(facts, diagnosis) for diagnosis in diagnoses)
     for line in facts.unknown:
-        print(f"not known: {line}", file=sys.stderr)
-    return Exit.OK
+        tell(f"not known: {line}")
+    return _code(facts, diagnoses)
+
+
+def _code(facts: Facts, diagnoses: Sequence[Diagnosis]) -> Exit:
+    """A group that is stuck and explained is a success; one that is not there, or that this user may not see,
+    is not, and neither is an explanation with gaps."""
+    from barnabas.client.explain.diagnosis import Cause
+    from barnabas.client.explain.permissions import OURSELVES
+
+    causes = {diagnosis.cause for diagnosis in diagnoses}
+    if any(denial.principal == OURSELVES for denial in facts.denials):
+        return Exit.DENIED
+    if Cause.NO_GROUP in causes or Cause.NO_TOPIC in causes:
+        return Exit.NOT_FOUND
+    return Exit.FAILED if facts.unknown else Exit.OK
 
 
 def _facts(parser: FriendlyParser, options: Namespace, watch_ms: int) -> Facts:
@@ -104,7 +119,7 @@ def _facts(parser: FriendlyParser, options: Namespace, watch_ms: int) -> Facts:
     from barnabas.client.explain.gather import gather
 
     if watch_ms and sys.stderr.isatty():
-        print(f"looking at {options.group} for {options.watch} …", file=sys.stderr)
+        tell(f"looking at {options.group} for {options.watch} …")
     with open_admin(parser, options) as admin:
         return admin.call(
             lambda client: gather(
@@ -134,13 +149,14 @@ def _print_diagnoses(facts: Facts, diagnoses: Sequence[Diagnosis]) -> None:
     """As text for a reader."""
     group = facts.group
     state = group.state or "not there"
-    print(
-        f"group {group.group_id}: {state}, {len(group.members)} members, {len(facts.partitions)} partitions"
-    )
+    members = count_of(len(group.members), "member")
+    partitions = count_of(len(facts.partitions), "partition")
+    print(folded(f"group {group.group_id}: {state}, {members}, {partitions}", "", sys.stdout))
     for diagnosis in diagnoses:
         colour = Style.RED if diagnosis.cause.is_stuck else Style.GREEN
-        print(f"\n{styled(diagnosis.cause.value.upper(), colour, sys.stdout)}  {diagnosis.summary}")
+        print()
+        print_headline(diagnosis.cause.value.upper(), colour, diagnosis.summary)
         for line in diagnosis.evidence:
-            print(f"  seen   {line}")
+            print(folded(line, "  seen   ", sys.stdout))
         for line in diagnosis.advice:
-            print(f"  do     {line}")
+            print(folded(line, "  do     ", sys.stdout))

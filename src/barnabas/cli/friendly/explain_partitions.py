@@ -7,8 +7,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.text.terminal import GAP, folded
 from barnabas.cli.friendly.framework import FriendlyParser, open_admin
-from barnabas.cli.friendly.output import Column, Printer, Row, Style, styled
+from barnabas.cli.friendly.output import Column, Printer, Row, Style, count_of, print_headline
 from barnabas.client.explain.replica_gather import gather_replicas
 from barnabas.client.explain.replica_rules import ReplicaDiagnosis, diagnose_replicas
 
@@ -48,20 +49,21 @@ def _row(diagnosis: ReplicaDiagnosis) -> Row:
 
 def _print(found: Sequence[ReplicaDiagnosis], partitions: int) -> None:
     unwell = len({diagnosis.partition for diagnosis in found if diagnosis.cause.is_problem})
-    print(f"{partitions} partition{'' if partitions == 1 else 's'}, {unwell} with a problem")
+    print(f"{count_of(partitions, 'partition')}, {unwell} with a problem")
     for alike in _groups(found):
         first = alike[0]
         cause = first.cause.value.upper()
         colour = Style.RED if first.cause.is_problem else Style.GREEN
-        print(f"\n{styled(cause, colour, sys.stdout)}  {first.summary}")
+        print()
+        print_headline(cause, colour, first.summary)
         for diagnosis in alike[1:MAX_ALIKE]:
-            print(f"{' ' * len(cause)}  {diagnosis.summary}")
+            print(folded(diagnosis.summary, " " * len(cause) + GAP, sys.stdout))
         if len(alike) > MAX_ALIKE:
             print(f"{' ' * len(cause)}  and {len(alike) - MAX_ALIKE} more; -o wide lists them all")
         for line in first.evidence:
-            print(f"  seen   {line}")
+            print(folded(line, "  seen   ", sys.stdout))
         for line in first.advice:
-            print(f"  do     {line}")
+            print(folded(line, "  do     ", sys.stdout))
 
 
 def _groups(found: Sequence[ReplicaDiagnosis]) -> list[list[ReplicaDiagnosis]]:

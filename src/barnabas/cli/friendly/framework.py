@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from barnabas.cli.framework.arguments import ArgumentParser
-from barnabas.cli.framework.exits import CommandError, Exit, UsageError, one_line
+from barnabas.cli.framework.arguments import ArgumentParser, did_you_mean
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError
 from barnabas.cli.framework.subcommands import Subcommand, Tool
+from barnabas.cli.framework.text.terminal import tell
 from barnabas.cli.friendly.output import FORMATS
+from barnabas.cli.friendly.target.resolve import BOOTSTRAP_VARIABLE as BOOTSTRAP_VARIABLE
+from barnabas.cli.friendly.target.resolve import DEFAULT_BOOTSTRAP, check_target
+from barnabas.cli.friendly.target.resolve import resolve_bootstrap as resolve_bootstrap
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
-BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
-DEFAULT_BOOTSTRAP = "localhost:9092"
 # `-30m` or `-5` as the value of a flag is not a flag.
 _BACKWARDS = re.compile(r"-\d+[a-z]*(\d+[a-z]+)*")
 
@@ -48,7 +49,15 @@ class FriendlyParser(ArgumentParser):
 
 def add_output(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="table", help="output format (default table)"
+        "-o",
+        "--output",
+        choices=FORMATS,
+        default="table",
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default table)",
+    )
+    parser.add_argument(
+        "--json", dest="output", action="store_const", const="json", help="the same as -o json"
     )
 
 
@@ -57,10 +66,11 @@ def add_cluster(parser: ArgumentParser) -> None:
     add(
         "-b",
         "--bootstrap-server",
-        metavar="HOST:PORT,...",
-        help=f"brokers to connect to first (default ${BOOTSTRAP_VARIABLE}, else the broker on this "
-        f"machine, else {DEFAULT_BOOTSTRAP})",
+        metavar="HOST[:PORT],...",
+        help=f"brokers to connect to first (default ${BOOTSTRAP_VARIABLE}, else the context in use, else the "
+        f"broker on this machine, else {DEFAULT_BOOTSTRAP})",
     )
+    add("--context", metavar="NAME", help="the cluster with this name; see barnabas context")
     add("--command-config", metavar="FILE", help="properties file of the client")
 
 
@@ -78,44 +88,17 @@ def friendly_tool(program: str, description: str, subcommands: Mapping[str, Subc
 
 
 def _command_parser(program: str, summary: str) -> ArgumentParser:
-    return FriendlyParser(program, summary[0].upper() + summary[1:] + ".")
+    return FriendlyParser(program, summary)
 
 
 # The cluster ------------------------------------------------------------------------------------------------
-
-
-def resolve_bootstrap(options: Namespace) -> str:
-    """The bootstrap servers: from the flag, the environment variable, or the broker on this machine."""
-    if not options.bootstrap_server:
-        options.bootstrap_server = os.environ.get(BOOTSTRAP_VARIABLE) or _local_broker() or DEFAULT_BOOTSTRAP
-    servers: str = options.bootstrap_server
-    return servers
-
-
-def _local_broker() -> str | None:
-    from barnabas.cli.server.running_servers import running_servers
-    from barnabas.runtime.disk.folder_disk import FolderDisk
-
-    try:
-        servers = running_servers(FolderDisk())
-    except OSError:
-        return None
-    addresses = [
-        info.listeners.get("PLAINTEXT") or next(iter(info.listeners.values()))
-        for info in servers
-        if "broker" in info.roles and info.listeners
-    ]
-    # Prefer the default port: a broker started later on another port must not change the default.
-    default_port = DEFAULT_BOOTSTRAP.rpartition(":")[2]
-    usual = [address for address in addresses if address.rpartition(":")[2] == default_port]
-    return next(iter([*usual, *addresses]), None)
 
 
 def open_admin(parser: ArgumentParser, options: Namespace) -> AbstractContextManager[Admin]:
     """An admin client that has reached the cluster."""
     from barnabas.cli.framework import connecting
 
-    resolve_bootstrap(options)
+    _resolve(parser, options)
     return connecting.open_admin(parser, options)
 
 
@@ -123,8 +106,17 @@ def client_options(parser: ArgumentParser, options: Namespace) -> dict[str, obje
     """The properties of a producer or consumer of the same cluster."""
     from barnabas.cli.framework import connecting
 
-    resolve_bootstrap(options)
+    _resolve(parser, options)
     return connecting.client_properties(parser, options)
+
+
+def _resolve(parser: ArgumentParser, options: Namespace) -> None:
+    """Which cluster; fails at once if nothing can answer there."""
+    from barnabas.cli.framework import connecting
+
+    resolve_bootstrap(options, parser.prog)
+    given = connecting.client_properties(parser, options)
+    check_target(parser.prog, options, str(given.get("security.protocol", "PLAINTEXT")))
 
 
 # Plans ------------------------------------------------------------------------------------------------------
@@ -134,9 +126,9 @@ def confirm_plan(program: str, options: Namespace, plan: Iterable[str]) -> bool:
     """Prints the plan; returns whether to execute it.  Without a terminal `--yes` is required."""
     lines = list(plan)
     for line in lines:
-        print(one_line(line), file=sys.stderr)
+        tell(line)
     if options.dry_run:
-        print("nothing was done (--dry-run)", file=sys.stderr)
+        tell("nothing was done (--dry-run)")
         return False
     if options.yes:
         return True
@@ -151,19 +143,37 @@ def confirm_plan(program: str, options: Namespace, plan: Iterable[str]) -> bool:
 # Errors -----------------------------------------------------------------------------------------------------
 
 
-def refusal(kind: Literal["topic", "group"], name: object, error: KafkaError) -> str:
+def refusal(
+    kind: Literal["topic", "group"], name: object, error: KafkaError, admin: Admin | None = None
+) -> str:
     """The message for an error of a topic or group.  A missing one gets its own message: the protocol's are
     about servers and coordinators."""
     from barnabas.base.errors import ErrorCode
     from barnabas.cli.framework.kafka_errors import sentence
 
     if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND):
-        return f"there is no {kind} {name}; see barnabas {kind} list"
+        hint = "" if admin is None else did_you_mean(str(name), _names(kind, admin))
+        return f"there is no {kind} {name}; see barnabas {kind} list{hint}"
     return f"{name}: {sentence(error)}"
 
 
+def _names(kind: Literal["topic", "group"], admin: Admin) -> list[str]:
+    """Those that there are, for a hint; none if this user may not list them."""
+    from barnabas.base.errors import KafkaError
+
+    try:
+        if kind == "topic":
+            return list(admin.list_topics())
+        return [group.group_id for group in admin.list_groups().groups]
+    except KafkaError:
+        return []
+
+
 def report_errors(
-    program: str, errors: Mapping[K, KafkaError], kind: Literal["topic", "group"] | None = None
+    program: str,
+    errors: Mapping[K, KafkaError],
+    kind: Literal["topic", "group"] | None = None,
+    admin: Admin | None = None,
 ) -> Exit:
     """Prints one line per failed row; with `kind` the keys are topics or groups.  Returns the exit code for
     all of them."""
@@ -171,8 +181,8 @@ def report_errors(
 
     sys.stdout.flush()
     for key, error in errors.items():
-        line = f"{key}: {sentence(error)}" if kind is None else refusal(kind, key, error)
-        print(one_line(f"{program}: {line}"), file=sys.stderr)
+        line = f"{key}: {sentence(error)}" if kind is None else refusal(kind, key, error, admin)
+        tell(f"{program}: {line}")
     codes = {exit_code(error) for error in errors.values()}
     if not codes:
         return Exit.OK

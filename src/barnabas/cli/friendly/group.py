@@ -92,7 +92,7 @@ def _list(parser: ArgumentParser, options: Namespace) -> int:
             for group in listed.groups
             if not options.pattern or any(fnmatchcase(group.group_id, pattern) for pattern in options.pattern)
         )
-        printer = Printer(options.output, GROUPS, name="group")
+        printer = Printer(options.output, GROUPS, name="group", empty="there are no groups")
         if options.output == "name":
             printer.all({"group": name} for name in names)
         else:
@@ -195,10 +195,12 @@ def _show(parser: ArgumentParser, options: Namespace) -> int:
         groups = [group for group in described.values_by_key.values() if group.state != "Dead"]
         dead = [group.group_id for group in described.values_by_key.values() if group.state == "Dead"]
         if groups and options.members:
-            Printer(options.output, MEMBERS, name="member").all(_member_rows(groups))
+            Printer(options.output, MEMBERS, name="member", empty="no member is in the group now").all(
+                _member_rows(groups)
+            )
         elif groups:
             Printer(options.output, OFFSETS, name=_partition_name).all(offset_rows(admin, groups))
-        code = report_errors(parser.prog, described.errors, "group")
+        code = report_errors(parser.prog, described.errors, "group", admin)
         if dead:
             raise CommandError(f"{parser.prog}: there is no group {dead[0]}", Exit.NOT_FOUND)
         return code

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from enum import StrEnum
 from typing import TextIO
 
 from barnabas.cli.framework.exits import one_line
+from barnabas.cli.framework.text.terminal import GAP, folded, tell, terminal_width
 from barnabas.cli.friendly.yaml_text import yaml_item
 
 Row = Mapping[str, object]
@@ -29,6 +31,8 @@ MAX_CELL = 80
 # The rows that determine the column widths of a table; later ones may be wider.
 ROWS_AHEAD = 1_000
 NOTHING = "-"
+# The width below which a text is not cut, even if the table then is wider than the terminal.
+LEAST_CELL = 8
 
 
 class Output(StrEnum):
@@ -55,6 +59,8 @@ class Column:
     is_wide: bool = False
     show: Callable[[object], str] | None = None
     title: str = ""
+    # Not cut where the table is wider than the terminal: half a time is none.
+    is_whole: bool = False
     # The field to show instead, prefixed with its name, if the first is None.
     other: str = ""
 
@@ -93,18 +99,25 @@ class Printer:
         name: str | Callable[[Row], str],
         stream: TextIO | None = None,
         is_endless: bool = False,
+        empty: str = "",
     ) -> None:
         self._output = Output(output)
+        # Said on stderr if there are no rows, so that nobody takes an empty result for a hanging command.
+        self._empty = empty
         is_wide = self._output is Output.WIDE
         self._columns = [column for column in columns if is_wide or not column.is_wide]
         self._name = name
         self._stream = sys.stdout if stream is None else stream
+        # JSON escapes what the stream cannot encode: an escape of the terminal's would not be valid JSON.
+        self._is_ascii = not is_unicode(self._stream)
         self._count = 0
         # The cells of the first rows of a table, until the widths are known; an endless command prints each
         # row at once.
         self._ahead: list[list[str]] | None = []
         self._rows_ahead = 1 if is_endless else ROWS_AHEAD
         self._widths: list[int] = []
+        # The widest cells that fit, on a terminal.
+        self._limits: list[int] | None = None
 
     def row(self, row: Row) -> None:
         write = self._stream.write
@@ -114,9 +127,9 @@ class Printer:
                 self._table_row([self._cut(column.cell(row)) for column in self._columns])
             case Output.JSON:
                 write("[\n" if self._count == 1 else ",\n")
-                write(_indented(json.dumps(row, indent=2, ensure_ascii=False)))
+                write(_indented(json.dumps(row, indent=2, ensure_ascii=self._is_ascii)))
             case Output.JSONL:
-                write(json.dumps(row, ensure_ascii=False, separators=(", ", ": ")) + "\n")
+                write(json.dumps(row, ensure_ascii=self._is_ascii, separators=(", ", ": ")) + "\n")
             case Output.YAML:
                 write(yaml_item(row))
             case Output.NAME:
@@ -138,6 +151,8 @@ class Printer:
             self._stream.write("[]\n")
         elif self._ahead:
             self._print_buffered()
+        if self._count == 0 and self._empty:
+            tell(self._empty)
 
     def flush(self) -> None:
         """Prints and flushes all rows so far."""
@@ -150,7 +165,7 @@ class Printer:
     def _cut(self, cell: str) -> str:
         if self._output is Output.WIDE or len(cell) <= MAX_CELL:
             return cell
-        return cell[: MAX_CELL - 1] + "…"
+        return cut(cell, MAX_CELL)
 
     def _table_row(self, cells: list[str]) -> None:
         if self._ahead is None:
@@ -165,18 +180,74 @@ class Printer:
         rows = self._ahead or []
         self._ahead = None
         headings = [column.heading for column in self._columns]
-        self._widths = [max(len(row[number]) for row in [headings, *rows]) for number in range(len(headings))]
+        widths = [max(len(row[number]) for row in [headings, *rows]) for number in range(len(headings))]
+        self._widths = self._fitting(widths)
         self._line(headings, Style.BOLD)
         for row in rows:
             self._line(row)
 
+    def _fitting(self, widths: list[int]) -> list[int]:
+        """On a terminal a table is as wide as it at most: the widest texts are cut, numbers are not."""
+        if self._output is Output.WIDE or not self._stream.isatty():
+            return widths
+        excess = sum(widths) + len(GAP) * (len(widths) - 1) - terminal_width()
+        shrinkable = [
+            number for number, column in enumerate(self._columns) if not (column.is_number or column.is_whole)
+        ]
+        while excess > 0 and shrinkable:
+            widest = max(shrinkable, key=lambda number: widths[number])
+            if widths[widest] <= LEAST_CELL:
+                break
+            widths[widest] -= 1
+            excess -= 1
+        self._limits = list(widths)
+        return widths
+
     def _line(self, cells: Sequence[str], style: Style | None = None) -> None:
+        if self._limits is not None:
+            cells = [cut(cell, limit) for cell, limit in zip(cells, self._limits, strict=True)]
         parts = [
             cell.rjust(width) if column.is_number else cell.ljust(width)
             for cell, width, column in zip(cells, self._widths, self._columns, strict=True)
         ]
-        text = "  ".join(parts).rstrip()
+        text = GAP.join(parts).rstrip()
         self._stream.write((styled(text, style, self._stream) if style else text) + "\n")
+
+
+def is_unicode(stream: TextIO) -> bool:
+    """Whether a stream can take any character."""
+    encoding = (stream.encoding or "utf-8").lower().replace("_", "-")
+    return encoding in ("utf-8", "utf8", "utf-8-sig", "utf-16", "utf-32")
+
+
+def cut(cell: str, limit: int) -> str:
+    return cell if len(cell) <= limit else cell[: limit - 1] + "…"
+
+
+def print_headline(title: str, colour: Style, text: str) -> None:
+    """A title in colour, and a text beside it."""
+    lines = folded(text, title + GAP, sys.stdout)
+    print(styled(title, colour, sys.stdout) + lines.removeprefix(title))
+
+
+def count_of(number: int, what: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def check_reader(stream: TextIO) -> None:
+    """Raises BrokenPipeError if whoever read the output has gone (`| head`): a command that waits for new
+    rows would otherwise notice only when it prints the next one."""
+    if not hasattr(select, "poll"):
+        return
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # It has no descriptor.
+        return
+    watch = select.poll()
+    watch.register(descriptor, 0)
+    if any(events & select.POLLERR for _, events in watch.poll(0)):
+        raise BrokenPipeError
 
 
 def _indented(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from types import TracebackType
 from typing import Self, TextIO
@@ -35,7 +37,7 @@ class Progress:
         self._total = total
         self._unit = unit
         self._stream = sys.stderr if stream is None else stream
-        self._is_shown = is_shown and self._stream.isatty()
+        self._is_shown = is_shown and self._stream.isatty() and not _is_piped()
         self._clock: Clock = SystemClock() if clock is None else clock
         self._next_ns = self._clock.monotonic_ns()
         self._start_ns = self._next_ns
@@ -47,6 +49,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Before something else is printed; the next `add` shows the progress again."""
         if self._is_shown:
             self._stream.write(_ERASE)
             self._stream.flush()
@@ -67,3 +73,11 @@ class Progress:
         filled = round(share * WIDTH)
         bar = "█" * filled + "░" * (WIDTH - filled)
         return f"{self._label} {bar} {share:4.0%}  {self.done:,} of {self._total:,}  {rate}".rstrip()
+
+
+def _is_piped() -> bool:
+    """Whether another program gets the output: its own may go to the same terminal (`| head`)."""
+    try:
+        return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False

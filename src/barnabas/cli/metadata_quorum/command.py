@@ -205,7 +205,7 @@ def remove_controller_command(parser: ArgumentParser, options: Namespace) -> int
 SUBCOMMANDS = {
     "describe": Subcommand("show the state of the quorum", _declare_describe, describe_command),
     "add-controller": Subcommand(
-        "add the controller whose server.properties --command-config names as a voter",
+        "make a controller a voter; --command-config names its file",
         _declare_add,
         add_controller_command,
     ),

@@ -97,7 +97,7 @@ def _replay(replay: Replay, batch: BatchView, path: str) -> None:
     if batch.is_control:
         return
     try:
-        replay.take(_records(batch, path), batch.last_offset, batch.leader_epoch, batch.max_timestamp)
+        replay.take(list(_records(batch, path)), batch.last_offset, batch.leader_epoch, batch.max_timestamp)
     except InconsistentRecordError as error:
         raise CommandError(
             f"{path}: the records at offset {batch.base_offset} need records that are missing here ({error});"

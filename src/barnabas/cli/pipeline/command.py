@@ -293,6 +293,25 @@ def _report(parser: ArgumentParser, options: Namespace) -> int:
     return Exit.OK
 
 
+# Test -------------------------------------------------------------------------------------------------------
+
+
+def _declare_test(parser: ArgumentParser) -> None:
+    _declare(parser)
+    parser.add_argument("cases", metavar="CASES", help="a TOML file of rows in and rows out")
+
+
+def _test(parser: ArgumentParser, options: Namespace) -> int:
+    from pathlib import Path
+
+    from barnabas.cli.pipeline.run import test_pipeline
+    from barnabas.spark.pipeline.trying import read_cases
+
+    pipeline, settings = _load(parser, options)
+    cases = _reporting_errors(parser, lambda: read_cases(Path(options.cases)))
+    return _reporting_errors(parser, lambda: test_pipeline(parser.prog, pipeline, settings, cases))
+
+
 SUBCOMMANDS: dict[str, Subcommand] = {
     "run": Subcommand("run a pipeline until Ctrl+C, continuing from its checkpoint", _declare_run, _run),
     "status": Subcommand(
@@ -300,5 +319,6 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "reset": Subcommand("delete the checkpoints; the output stays", _declare_reset, _reset),
     "graph": Subcommand("draw the graph of the pipeline", _declare_graph, _graph),
+    "test": Subcommand("try the pipeline with rows, without a broker", _declare_test, _test),
     "report": Subcommand("write the report of the pipeline", _declare_report, _report),
 }

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from barnabas.spark.pipeline import Pipeline, Running
     from barnabas.spark.pipeline.running import Progress
+    from barnabas.spark.pipeline.trying import Case
 
 LIVE_S = 1.0
 LINE_S = 10.0
@@ -48,6 +50,13 @@ def bytes_text(count: object) -> str:
     return ""
 
 
+def _not_met(expectations: object) -> str:
+    """`amount 3/100`."""
+    if not isinstance(expectations, dict):
+        return ""
+    return ", ".join(f"{name} {counts.failed:,}/{counts.rows:,}" for name, counts in expectations.items())
+
+
 COLUMNS = (
     Column("query"),
     Column("batch", is_number=True),
@@ -59,7 +68,36 @@ COLUMNS = (
     Column("state_bytes", is_number=True, title="SIZE", show=bytes_text),
     Column("late_rows", is_number=True, title="LATE", show=_thousands),
     Column("watermark"),
+    Column("not_met", show=_not_met),
 )
+
+
+def test_pipeline(program: str, pipeline: Pipeline, settings: dict[str, str], cases: Sequence[Case]) -> int:
+    """Prints a line for each case, and what is wrong with its rows."""
+    from barnabas.spark import session
+    from barnabas.spark.pipeline.faults import reason
+    from barnabas.spark.pipeline.trying import differences, rows_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, OUTPUT)
+        try:
+            spark = session(f"barnabas pipeline test {pipeline.name}", "local[1]", output=output)
+        except Exception as error:
+            raise CommandError(f"{program}: {_no_session('local[1]', None, error)}") from error
+        from pyspark.errors import PySparkException
+
+        failed = 0
+        try:
+            for case in cases:
+                try:
+                    wrong = differences(case, rows_of(pipeline, spark, case.of, case.given, settings))
+                except PySparkException as error:
+                    wrong = [reason(error)]
+                failed += bool(wrong)
+                print(f"{case.name}: {'FAILED' if wrong else 'ok'}", *wrong, sep="\n  ", flush=True)
+        finally:
+            _stop_spark(spark)
+    return Exit.FAILED if failed else Exit.OK
 
 
 def run_pipeline(
@@ -87,6 +125,10 @@ def run_pipeline(
             _watch(running, shutdown, View(pipeline, sys.stderr))
     finally:
         _stop_spark(spark)
+    complaint = pipeline.complaint() if pipeline.complaint is not None else None
+    if complaint is not None:
+        print(f"{program}: {one_line(complaint)}", file=sys.stderr)
+        return Exit.FAILED
     return Exit.OK
 
 
@@ -251,6 +293,7 @@ def _table(progress: Sequence[Progress]) -> list[str]:
             "state_bytes": query.state_bytes,
             "late_rows": query.late_rows,
             "watermark": query.watermark or None,
+            "not_met": query.expectations or None,
         }
         for query in progress
     )
@@ -270,6 +313,10 @@ def line_of(query: Progress) -> str:
         parts.append(f"state {query.state_rows:,} rows, {bytes_text(query.state_bytes)}")
     if query.late_rows:
         parts.append(f"{query.late_rows:,} late rows dropped")
+    for name, counts in query.expectations.items():
+        parts.append(f"{name} not met by {counts.failed:,} of {counts.rows:,}")
+    if query.is_working:
+        parts.append(f"batch {query.batch + 1} under way")
     if query.watermark:
         parts.append(f"watermark {query.watermark}")
     return f"{query.name}: {', '.join(parts)}"

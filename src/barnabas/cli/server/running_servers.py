@@ -31,6 +31,8 @@ class ServerInfo:
     log: str | None = None
     metrics: str | None = None
     log_dirs: list[str] = field(default_factory=list)
+    # Started by `barnabas dev`, on a terminal: server-stop leaves it alone.
+    is_dev: bool = False
 
 
 def state_folder() -> str:

@@ -8,7 +8,6 @@ asyncio: the reactor is all a broker needs, and fewer imports make it start fast
 from __future__ import annotations
 
 import errno
-import gc
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ from barnabas.broker.network.ports import CannotListenError, taking
 from barnabas.broker.network.socket_options import network_limits
 from barnabas.broker.server import Broker
 from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.server.garbage import collect_as_usual
 from barnabas.cli.server.running_servers import (
     STATE_VARIABLE,
     Registration,
@@ -65,12 +65,14 @@ class ServerProcess:
         config: str | None = None,
         log: str | None = None,
         metrics_at: Address | None = None,
+        is_dev: bool = False,
     ) -> None:
         self._node = node
         self._on_listening = on_listening
         self._config = config
         self._log = log
         self._metrics_at = metrics_at
+        self._is_dev = is_dev
         self._reactor = Reactor()
         self._reactor.on_error = _log_fault
         self._threads = ThreadWorkers()
@@ -166,9 +168,7 @@ class ServerProcess:
         except OSError as error:
             self._fail(CommandError(f"barnabas: {unusable_folder(error, state_folder(), STATE_VARIABLE)}"))
             return
-        # Objects created so far live as long as the process: freezing them saves the garbage collector from
-        # scanning them, which would stall the loop for some milliseconds each time.
-        gc.freeze()
+        collect_as_usual()
         self._on_listening(info)
 
     def _info(self) -> ServerInfo:
@@ -184,7 +184,17 @@ class ServerProcess:
             log=self._log,
             metrics=None if self._metrics_at is None else str(self._metrics_at),
             log_dirs=list(node.log_dirs),
+            is_dev=self._is_dev,
         )
+
+    def aside(self, call: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
+        """Make a call that may block on a thread, for example one to this very node."""
+
+        def ended(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                failed(error)
+
+        self._threads.submit(call, ended)
 
     # Stopping --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from barnabas.cli.framework.arguments import KafkaParser
-from barnabas.cli.framework.exits import CommandError, Exit, UsageError
+from barnabas.cli.framework.exits import CommandError, Exit, UsageError, one_line
 from barnabas.cli.server.server_logs import FORMATS, logging_to
 from barnabas.config.errors import ConfigError
 
@@ -51,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run_in_process(options: Namespace, ready_fd: int | None) -> int:
     """Serves in this process; writes to the descriptor when the node listens."""
+    from barnabas.cli.server.garbage import collect_seldom
+
+    collect_seldom()
     from barnabas.cli.server.node_file import overrides_of, read_properties
     from barnabas.cli.server.running_servers import ServerInfo
     from barnabas.cli.server.server_process import ServerProcess
@@ -133,8 +136,10 @@ def _start_daemon(options: Namespace) -> int:
         pid, _, log = message[len(_LISTENING) :].decode().strip().partition(" ")
         print(f"barnabas: the server listens (pid {pid}, log {log})")
         return Exit.OK
-    line = message[len(_FAILED) :].decode().strip() if message.startswith(_FAILED) else ""
-    raise CommandError(line or f"barnabas: the server ended before it listened (pid {child})")
+    if message.startswith(_FAILED):
+        code, _, line = message[len(_FAILED) :].decode().strip().partition(" ")
+        raise CommandError(line, Exit(int(code)))
+    raise CommandError(f"barnabas: the server ended before it listened (pid {child})")
 
 
 def _run_daemon(options: Namespace, ready_fd: int) -> NoReturn:
@@ -153,6 +158,6 @@ def _run_daemon(options: Namespace, ready_fd: int) -> NoReturn:
         line, code = explain(error)
         # Once the node listens, the parent has closed the pipe.
         with contextlib.suppress(OSError):
-            os.write(ready_fd, _FAILED + line.encode())
+            os.write(ready_fd, _FAILED + f"{int(code)} {one_line(line)}".encode())
     finally:
         os._exit(int(code))

@@ -10,6 +10,7 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.numbers import integer, whole_number
+from barnabas.cli.framework.text.terminal import tell
 from barnabas.cli.server.running_servers import ServerInfo, is_running, running_servers
 from barnabas.runtime.disk.folder_disk import FolderDisk
 from barnabas.runtime.loop.reactor import Reactor
@@ -30,20 +31,40 @@ def run(arguments: Sequence[str]) -> int:
         metavar="SECONDS",
         help="how long to wait (default 300)",
     )
+    add(
+        "--dev",
+        action="store_true",
+        help="stop brokers of `barnabas dev` too, which are left alone otherwise",
+    )
+    add("--dry-run", action="store_true", help="only show what would be stopped")
     options = parser.parse(arguments)
     disk = FolderDisk()
-    chosen = [
+    matching = [
         info
         for info in running_servers(disk)
         if options.node_id in (None, info.node_id)
         and (options.process_role is None or options.process_role in info.roles)
     ]
+    chosen = [info for info in matching if options.dev or not info.is_dev]
     if not chosen:
-        raise CommandError("barnabas: no server to stop; see barnabas status", Exit.NOT_FOUND)
+        spared = "; barnabas dev is left alone, stop it with Ctrl+C or --dev" if matching else ""
+        raise CommandError(f"barnabas: no server to stop{spared}; see barnabas status", Exit.NOT_FOUND)
+    for info in chosen:
+        tell(_about(info))
+    if options.dry_run:
+        tell("nothing was done (--dry-run)")
+        return Exit.OK
     for info in chosen:
         _send_signal(info)
     _wait(disk, chosen, options.timeout)
     return Exit.OK
+
+
+def _about(info: ServerInfo) -> str:
+    # In ZooKeeper mode nodes have no roles.
+    roles = ",".join(info.roles) or "broker"
+    addresses = ", ".join(info.listeners.values())
+    return f"barnabas: stopping node {info.node_id} (pid {info.pid}, {roles}, {addresses})"
 
 
 def _send_signal(info: ServerInfo) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import CommandError, Exit
+from barnabas.cli.framework.text.terminal import broken_lines
 from barnabas.cli.friendly.framework import add_output
-from barnabas.cli.friendly.output import Printer
+from barnabas.cli.friendly.output import Printer, count_of
 from barnabas.cli.server.running_servers import ServerInfo, running_servers
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.folder_disk import FolderDisk
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 PROGRAM = "barnabas status"
 METADATA_VERSION = 9
 LOG_DIRS_VERSION = 4
-ANY_ADDRESS = ("::", "0.0.0.0", "")
+ANY_ADDRESS = ("::", "0.0.0.0", "")  # compared with, not bound  # nosec B104
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -124,19 +126,27 @@ def _line(row: dict[str, object]) -> str:
     addresses = ", ".join(f"{name} {address}" for name, address in listeners.items())
     roles = row["roles"]
     assert isinstance(roles, list)
-    text = (
-        f"node {row['node_id']}  pid {row['pid']}  {','.join(roles)}  {addresses}  up {row['up_seconds']} s"
-    )
+    parts = [
+        f"node {row['node_id']}{' (dev)' if row['is_dev'] else ''}",
+        f"pid {row['pid']}",
+        ",".join(roles),
+        addresses,
+        f"up {row['up_seconds']} s",
+    ]
     if not row["answers"]:
-        return f"{text}  DOES NOT ANSWER: {row['fault']}"
-    if "topics" in row:
-        text += f"  {row['topics']} topics, {row['partitions']} partitions"
+        parts.append(f"DOES NOT ANSWER: {row['fault']}")
+    elif "topics" in row:
+        topics, partitions = row["topics"], row["partitions"]
+        assert isinstance(topics, int)
+        assert isinstance(partitions, int)
+        text = f"{count_of(topics, 'topic')}, {count_of(partitions, 'partition')}"
         if row["partitions_without_leader"]:
             text += f" ({row['partitions_without_leader']} WITHOUT LEADER)"
         if row["topics_may_be_hidden"]:
             text += " visible to anonymous clients; an authorizer may hide others"
+        parts.append(text)
         full = row["full_log_dirs"]
         assert isinstance(full, list)
         if full:
-            text += f"  FULL, writes are refused: {', '.join(full)}"
-    return text
+            parts.append(f"FULL, writes are refused: {', '.join(full)}")
+    return broken_lines(parts, sys.stdout)

@@ -49,7 +49,7 @@ from barnabas.storage.failure import explain
 from barnabas.storage.refused import StorageRefused
 
 PROGRAM = "barnabas storage format"
-ALL_INTERFACES = "0.0.0.0"
+ALL_INTERFACES = "0.0.0.0"  # compared with, not bound  # nosec B104
 
 
 @dataclass(frozen=True, slots=True)

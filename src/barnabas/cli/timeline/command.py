@@ -113,5 +113,9 @@ def _data_folders(disk: FolderDisk, folder: str) -> list[str]:
         return [folder]
     layout = read_layout(disk, folder) if disk.is_folder(folder) else None
     if layout is None:
-        raise CommandError(f"barnabas: there is no timeline and no cluster in {folder}", Exit.NOT_FOUND)
+        raise CommandError(
+            f"{PROGRAM}: no timeline and no local cluster in {folder}; for a running "
+            "cluster give --bootstrap-server HOST:PORT, for a node's folder --dir",
+            Exit.NOT_FOUND,
+        )
     return [layout.data_folder(node) for node in layout.nodes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.client.admin.cluster_calls import ClusterCalls
@@ -27,6 +27,9 @@ from barnabas.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
+
+if TYPE_CHECKING:
+    from barnabas.client.types.options import AdminOptions
 
 
 class Admin(
@@ -53,7 +56,9 @@ class Admin(
     `timeout_ms` (default: `default.api.timeout.ms`) and retries retriable errors until then.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+    def __init__(
+        self, config: Mapping[str, object] | None = None, /, **options: Unpack[AdminOptions]
+    ) -> None:
         settings = admin_options(config, options)
         super().__init__(settings, Cluster(settings))
 

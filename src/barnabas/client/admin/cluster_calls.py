@@ -11,10 +11,10 @@ from barnabas import __version__
 from barnabas.base.ids import Uuid
 from barnabas.base.topic_names import CLUSTER_METADATA
 from barnabas.client.admin.calls import AdminCalls, operations
-from barnabas.client.connection import SOFTWARE_NAME
 from barnabas.client.errors.base import RetriableError, check
 from barnabas.client.errors.cluster import UnsupportedVersionError
 from barnabas.client.errors.local import NoBrokersError
+from barnabas.client.login.handshake import SOFTWARE_NAME
 from barnabas.client.model import Node
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -15,13 +15,13 @@ from barnabas.client.consumer.subscription import Mode, Subscription
 from barnabas.client.errors.local import ClosedError
 from barnabas.client.options import consumer_options
 from barnabas.client.retries import Deadline
-from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.loop.loop_services import loop_services
 
 
 class ConsumerBase:
     """A consumer without its public calls."""
 
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+    def __init__(self, config: Mapping[str, object] | None, options: Mapping[str, object]) -> None:
         settings = consumer_options(config, options)
         self.settings = settings
         self._loop = asyncio.get_running_loop()
@@ -35,7 +35,7 @@ class ConsumerBase:
             settings,
             self.cluster,
             self._subscription,
-            SystemClock(),
+            loop_services().clock,
             None if self._commits is None else self._commits.fetch,
         )
         self._fetcher = Fetcher(settings, self.cluster, self._subscription, self._positions.out_of_range)

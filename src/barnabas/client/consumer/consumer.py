@@ -10,8 +10,9 @@ import logging
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self, Unpack
 
+from barnabas.base.type_variables import K, V
 from barnabas.batch.engine.consume import ConsumerRecord
 from barnabas.client.consumer.fetch.arrow import arrow_batch, pyarrow
 from barnabas.client.consumer.membership.classic import ClassicMembership
@@ -22,13 +23,16 @@ from barnabas.client.consumer.offsets.seeking import Seeking
 from barnabas.client.consumer.subscription import Mode, RebalanceListener
 from barnabas.client.errors.base import RetriableError
 from barnabas.client.errors.groups import InvalidGroupIdError
-from barnabas.client.model import (
-    TopicPartition,
-)
+from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.client.model import TopicPartition, as_partitions, check_topic
 from barnabas.client.retries import Deadline
+from barnabas.client.types.serializers import DeserializerGiven
+from barnabas.client.types.statistics import ConsumerStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from barnabas.client.types.options import ConsumerOptions
 
 logger = logging.getLogger(__name__)
 
@@ -41,21 +45,61 @@ UNSETTLED_WAIT_S = 0.05
 SETTLED_WAIT_S = 1.0
 
 
-class Consumer(Seeking, Committing):
+def split_arguments(
+    config: Mapping[str, object] | str | None, topics: tuple[str, ...]
+) -> tuple[Mapping[str, object] | None, list[str]]:
+    """The options and the topics of a constructor, whose first argument is a dict of options or a topic."""
+    names = [*topics]
+    if isinstance(config, str):
+        names.insert(0, config)
+        config = None
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError(f"the first argument is a topic or a dict of options, not {type(config).__name__}")
+    for name in names:
+        check_topic(name)
+    return config, names
+
+
+def by_partition(records: list[ConsumerRecord[K, V]]) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+    found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
+    for record in records:
+        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    return found
+
+
+class Consumer(Seeking, Committing, Generic[K, V]):
     """Reads records.
 
-        async with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
-            consumer.subscribe(["orders"])
+        async with Consumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
             async for record in consumer:
                 ...
 
-    Options are Apache Kafka's, as keywords with underscores or as a dict with dots.  Rebalances happen
-    within `poll` (and so within the loop above), never while a record is being processed.
+    Options are Apache Kafka's, as keywords with underscores or as a dict with dots (the first argument).
+    Topics may follow, or be given to `subscribe` later; without `group_id` all their partitions are read.
+    Rebalances happen within `poll` (and so within the loop above), never while a record is being processed.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        super().__init__(config, **options)
+    def __init__(
+        self,
+        config: Mapping[str, object] | str | None = None,
+        /,
+        *topics: str,
+        key_deserializer: DeserializerGiven[K] | None = None,
+        value_deserializer: DeserializerGiven[V] | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        given, names = split_arguments(config, topics)
+        super().__init__(
+            given,
+            {**options, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer},
+        )
         self._assignment_handler = AssignmentHandler(self._subscription, self._commit_before_revocation)
+        self.cluster.on_update.append(self._take_whole_topics)
+        if names and self._group_id is not None:
+            self.subscribe(names)
+        elif names:
+            self._subscription.read_whole(names)
+            self.cluster.wanted = set(names)
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,8 +123,13 @@ class Consumer(Seeking, Committing):
         a pattern (RE2) that the broker matches (`group.protocol=consumer` only)."""
         self._check_open()
         if self._group_id is None:
-            raise InvalidGroupIdError("set group.id to subscribe; assign() reads without a group")
+            raise InvalidGroupIdError(
+                "set group.id to subscribe; to read without a group, give the topics to the constructor, or "
+                "assign() partitions"
+            )
         names = [topics] if isinstance(topics, str) else list(topics)
+        for name in names:
+            check_topic(name)
         if bool(names) + (pattern is not None) + (server_pattern is not None) > 1:
             raise ValueError("subscribe to topics or to one pattern, not to both")
         uses_consumer_protocol = self.settings["group.protocol"].lower() == "consumer"
@@ -103,11 +152,26 @@ class Consumer(Seeking, Committing):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign these partitions manually, without a group."""
         self._check_open()
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = as_partitions(partitions)
         self._subscription.assign(wanted)
         self._out.forget_all()
         self.cluster.wanted = {partition.topic for partition in wanted}
         self._maintenance_at = 0.0
+
+    def _take_whole_topics(self) -> None:
+        """Without a group: read the partitions that the metadata now has."""
+        if self._subscription.mode is not Mode.WHOLE_TOPICS:
+            return
+        partitions = [
+            TopicPartition(name, partition.number)
+            for name in sorted(self._subscription.topics)
+            if (layout := self.cluster.metadata.topics.get(name)) is not None
+            for partition in layout.partitions
+        ]
+        if set(partitions) - self._subscription.partitions.keys():
+            # One that is missing for a moment keeps its position.
+            self._subscription.set_partitions([*self._subscription.partitions, *partitions])
+            self._maintenance_at = 0.0
 
     async def unsubscribe(self) -> None:
         """Revoke all partitions and leave the group."""
@@ -125,7 +189,7 @@ class Consumer(Seeking, Committing):
 
     async def poll(
         self, timeout_ms: int = DEFAULT_POLL_MS, max_records: int | None = None
-    ) -> list[ConsumerRecord]:
+    ) -> list[ConsumerRecord[K, V]]:
         """Return the next records, at most `max.poll.records`; an empty list if none arrive in time."""
         most = self._max_poll_records if max_records is None else max_records
         if self._membership is not None:
@@ -147,6 +211,25 @@ class Consumer(Seeking, Committing):
                 self._is_awake = False
                 return []
             await self._fetcher.wait(min(deadline.left_s, self._wait_s()))
+
+    async def getone(self, *, timeout_ms: int | None = None) -> ConsumerRecord[K, V]:
+        """Return the next record; raises KafkaTimeoutError if none arrives in time, or after `wakeup`."""
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        while True:
+            wait_ms = DEFAULT_POLL_MS if deadline is None else min(DEFAULT_POLL_MS, deadline.left_ms)
+            began_at = self._loop.time()
+            for record in await self.poll(wait_ms, 1):
+                return record
+            if deadline is not None and deadline.passed:
+                raise KafkaTimeoutError(f"no record arrived within {timeout_ms} ms")
+            if self._loop.time() - began_at < wait_ms / 1000:
+                raise KafkaTimeoutError("the consumer was woken up before a record arrived")
+
+    async def getmany(
+        self, timeout_ms: int = DEFAULT_POLL_MS, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Like `poll`, with the records by partition."""
+        return by_partition(await self.poll(timeout_ms, max_records))
 
     async def poll_arrow(
         self, timeout_ms: int = DEFAULT_POLL_MS, *, include_headers: bool = False
@@ -178,7 +261,7 @@ class Consumer(Seeking, Committing):
             if batch is not None:
                 return batch
 
-    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         while not self._is_closed:
             records = await self.poll()
             out = self._out
@@ -189,6 +272,11 @@ class Consumer(Seeking, Committing):
                 if out.records is not records:
                     # A seek, a pause or another poll came in between.
                     break
+
+    def statistics(self) -> ConsumerStatistics:
+        """Return how much was read and what is left; cheap enough for a metrics endpoint."""
+        lag = {partition: self.current_lag(partition) for partition in self._subscription.partitions}
+        return ConsumerStatistics(self._out.returned_count, lag)
 
     def wakeup(self) -> None:
         """Make a waiting poll return at once, without records."""
@@ -210,8 +298,8 @@ class Consumer(Seeking, Committing):
         self._check_usable()
         self._maintenance_at = self._loop.time() + MAINTENANCE_INTERVAL_S
         subscription = self._subscription
-        if subscription.mode is Mode.PATTERN and self.cluster.metadata.is_expired:
-            await self._update_all_topics(deadline)
+        if self._needs_topics():
+            await self._update_topics(deadline)
         membership = self._membership
         if membership is not None and subscription.is_group_managed and membership.needs_attention:
             await membership.update(deadline)
@@ -222,8 +310,15 @@ class Consumer(Seeking, Committing):
             await self._positions.settle(deadline)
         self._fetcher.fetch()
 
-    async def _update_all_topics(self, deadline: Deadline) -> None:
-        """A pattern needs the names of all topics; the update continues if the poll times out."""
+    def _needs_topics(self) -> bool:
+        """A pattern needs the names of all topics, a consumer without a group the partitions of its own."""
+        mode = self._subscription.mode
+        if mode is Mode.WHOLE_TOPICS:
+            return self.cluster.is_stale
+        return mode is Mode.PATTERN and self.cluster.metadata.is_expired
+
+    async def _update_topics(self, deadline: Deadline) -> None:
+        """The update continues if the poll times out."""
         try:
             async with asyncio.timeout(deadline.left_s):
                 await self.cluster.update()
@@ -263,5 +358,5 @@ class Consumer(Seeking, Committing):
             except TimeoutError:
                 logger.warning("partitions were not revoked in time")
             await self._membership.leave(deadline)
-        elif self._subscription.mode is Mode.ASSIGNED:
+        elif self._subscription.mode in (Mode.ASSIGNED, Mode.WHOLE_TOPICS):
             await self._commit_before_revocation(list(self._subscription.partitions))

@@ -15,13 +15,20 @@ NO_OFFSET = -1
 
 
 class RebalanceListener(Protocol):
-    """A user-defined object; each method is optional and may be a coroutine."""
+    """A user-defined object; a subclass defines the methods that it needs, each of which may be a
+    coroutine."""
 
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object: ...
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object:
+        """These partitions were added; called before their first record is delivered."""
+        return None
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> object: ...
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> object:
+        """These partitions are about to go to other members; commits still work."""
+        return None
 
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> object: ...
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> object:
+        """These partitions have gone already; commits fail."""
+        return self.on_partitions_revoked(partitions)
 
 
 class Mode(Enum):
@@ -32,6 +39,7 @@ class Mode(Enum):
     PATTERN = "subscribed to a pattern"
     SERVER_PATTERN = "subscribed to a pattern that the broker matches"
     ASSIGNED = "partitions assigned manually"
+    WHOLE_TOPICS = "all partitions of topics, without a group"
 
 
 class PartitionState:
@@ -90,6 +98,11 @@ class PartitionState:
         self.reset_to = None
         self.completed_fetches.clear()
 
+    def forget_position(self) -> None:
+        """Find the position as for a partition that was just assigned."""
+        self.seek(NO_OFFSET)
+        self.checked_epoch = NO_EPOCH
+
     def reset(self, time: int) -> None:
         """Look the position up again."""
         self.reset_to = time
@@ -121,7 +134,7 @@ class Subscription:
         server_pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        if self.mode is Mode.ASSIGNED:
+        if self.mode in (Mode.ASSIGNED, Mode.WHOLE_TOPICS):
             raise RuntimeError("partitions are assigned manually: unsubscribe() first")
         if pattern is not None:
             self.mode = Mode.PATTERN
@@ -144,8 +157,14 @@ class Subscription:
         """Assign partitions manually."""
         if self.is_group_managed:
             raise RuntimeError("topics are subscribed: unsubscribe() before assigning partitions")
+        self.topics = frozenset()
         self.mode = Mode.ASSIGNED
         self.set_partitions(partitions)
+
+    def read_whole(self, topics: Iterable[str]) -> None:
+        """Read every partition of topics, also those that are added later, without a group."""
+        self.mode = Mode.WHOLE_TOPICS
+        self.change_topics(topics)
 
     def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay keep their positions."""

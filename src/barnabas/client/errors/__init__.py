@@ -158,11 +158,14 @@ from barnabas.client.errors.local import (
     BufferExhaustedError,
     ClosedError,
     CommitFailedError,
+    HandlerError,
     KafkaTimeoutError,
     NoBrokersError,
     NoOffsetForPartitionError,
     RecordDeserializationError,
+    RecordRefusedError,
     RecordTooLargeError,
+    UndeliveredError,
 )
 
 __all__ = [
@@ -203,6 +206,7 @@ __all__ = [
     "GroupIdNotFoundError",
     "GroupMaxSizeReachedError",
     "GroupSubscribedToTopicError",
+    "HandlerError",
     "IllegalGenerationError",
     "IllegalSaslStateError",
     "InconsistentClusterIdError",
@@ -272,6 +276,7 @@ __all__ = [
     "RebootstrapRequiredError",
     "RecordDeserializationError",
     "RecordListTooLargeError",
+    "RecordRefusedError",
     "RecordTooLargeError",
     "ReplicaNotAvailableError",
     "RequestTimedOutError",
@@ -298,6 +303,7 @@ __all__ = [
     "TransactionalIdAuthorizationFailedError",
     "TransactionalIdNotFoundError",
     "UnacceptableCredentialError",
+    "UndeliveredError",
     "UnknownControllerIdError",
     "UnknownLeaderEpochError",
     "UnknownMemberIdError",

@@ -100,9 +100,13 @@ def _to_do(member: Member) -> str:
         return ""
     back = len(member.partitions - member.target)
     over = len(member.target - member.partitions)
-    parts = [f"revoke {back} partitions"] if back else []
-    parts += [f"take {over} partitions over"] if over else []
+    parts = [f"revoke {_partitions(back)}"] if back else []
+    parts += [f"take {_partitions(over)} over"] if over else []
     return " and ".join(parts)
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
 
 
 def no_members(facts: Facts) -> Iterator[Diagnosis]:
@@ -110,10 +114,14 @@ def no_members(facts: Facts) -> Iterator[Diagnosis]:
     if group.state != EMPTY:
         return
     lag = sum(partition.lag or 0 for partition in facts.partitions)
+    waiting = "1 record waits to be read" if lag == 1 else f"{lag} records wait to be read"
     yield Diagnosis(
         Cause.NO_MEMBERS,
         f"no consumer is running: the group {group.group_id} has no members",
-        (f"the group is in state {EMPTY}", f"{lag} records wait to be read"),
+        (
+            f"the group is in state {EMPTY}",
+            waiting,
+        ),
         (
             (
                 "start the consumer; if it runs, it has left or was expired: see its log for "

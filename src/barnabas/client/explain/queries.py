@@ -154,8 +154,8 @@ async def next_faults(
     known = CONSUMER.options()
     given = {name: value for name, value in admin.settings.given.items() if name in known}
     faults = {}
-    options = {"group_id": None, "max_partition_fetch_bytes": SAMPLE_BYTES, "enable_auto_commit": False}
-    async with Consumer(given, **options) as consumer:
+    given |= {"max.partition.fetch.bytes": SAMPLE_BYTES, "enable.auto.commit": False}
+    async with Consumer(given) as consumer:
         for entry in waiting[:MAX_SAMPLED]:
             fault = await _fault_at(consumer, entry, expected)
             if fault is not None:

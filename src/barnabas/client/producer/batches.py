@@ -57,6 +57,7 @@ class ProducerBatch:
         "base_offset",
         "base_sequence",
         "charged_bytes",
+        "claimed",
         "codec",
         "created_at",
         "error",
@@ -113,6 +114,8 @@ class ProducerBatch:
         self.is_closed = False
         self.is_done = False
         self.error: KafkaError | None = None
+        # Records whose error, if there is one, somebody has seen or waits for.
+        self.claimed: set[int] = set()
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = NO_TIME
         self.attempts = 0
@@ -221,6 +224,7 @@ class ProducerBatch:
                     on_delivery(RecordMetadata(topic, partition, base_offset + index, timestamp_ms), None)
                 else:
                     part, place = self.part_of(index)
+                    part.claim(place)
                     on_delivery(
                         None if part.error is not None else part.metadata(place, timestamp_ms), part.error
                     )
@@ -230,11 +234,23 @@ class ProducerBatch:
     # ------------------------------------------------------------------------------------- used by deliveries
 
     def error_of(self, index: int) -> KafkaError | None:
-        return self.part_of(index)[0].error
+        part, place = self.part_of(index)
+        part.claim(place)
+        return part.error
+
+    def claim(self, index: int) -> None:
+        """Somebody has seen the error of a record."""
+        if self.error is not None:
+            self.claimed.add(index)
+
+    @property
+    def unclaimed(self) -> int:
+        return self.record_count - len(self.claimed) if self.error is not None else 0
 
     def metadata_of(self, index: int, timestamp_ms: int) -> RecordMetadata:
         part, place = self.part_of(index)
         if part.error is not None:
+            part.claim(place)
             raise part.error
         if not part.is_done:
             raise asyncio.InvalidStateError("the record is not delivered yet: await it first")
@@ -242,6 +258,7 @@ class ProducerBatch:
 
     def awaited(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
         if not self.is_done:
+            self.claimed.add(index)
             yield from asyncio.shield(self.future).__await__()
         return self.metadata_of(index, timestamp_ms)
 

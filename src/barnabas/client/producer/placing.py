@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from barnabas.base.topic_names import fault_of
 from barnabas.batch.engine.gather import largest_record
 from barnabas.batch.engine.murmur import key_partition
 from barnabas.batch.view import HEADER_SIZE
-from barnabas.client.errors.data import InvalidTopicError, UnknownTopicOrPartitionError
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
 from barnabas.client.errors.local import RecordTooLargeError
+from barnabas.client.model import check_topic
 from barnabas.client.producer.accumulator import PartitionQueue, TopicQueues
 from barnabas.client.producer.delivery import Headers, ProducerRecord
 from barnabas.client.producer.partitioners import partitioner
-from barnabas.client.serialization import serializer
+from barnabas.client.serialization.by_name import serializer
 from barnabas.config.settings import Settings
 from barnabas.runtime.random import Random
 
@@ -129,15 +129,8 @@ def headers_of(given: HeadersGiven) -> Headers:
 
 
 def check_arguments(topic: Any, partition: Any, timestamp_ms: Any, on_delivery: Any) -> None:
-    """Reject invalid arguments before anything is awaited.
-
-    An illegal topic name must never be requested: it would fail the metadata request of other topics.
-    """
-    if not isinstance(topic, str):
-        raise TypeError(f"a topic's name is a str, not {type(topic).__name__}")
-    fault = fault_of(topic)
-    if fault is not None:
-        raise InvalidTopicError(f"Topic name is invalid: {fault}")
+    """Reject invalid arguments before anything is awaited."""
+    check_topic(topic)
     _check_number(partition, "partition", MAX_PARTITION)
     _check_number(timestamp_ms, "timestamp_ms", MAX_TIMESTAMP_MS)
     if on_delivery is not None and not callable(on_delivery):

@@ -54,7 +54,8 @@ def refusal_text(response: ProduceResponse.PartitionProduceResponse, partition: 
     """Return the broker's explanation of an error, if it has more than the code."""
     if response.error_message is None and not response.record_errors:
         return None
-    reasons = [
+    # Often the same of each record.
+    reasons = dict.fromkeys(
         error.batch_index_error_message for error in response.record_errors if error.batch_index_error_message
-    ]
+    )
     return f"{partition}: {'; '.join(reasons) or response.error_message}"

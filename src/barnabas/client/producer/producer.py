@@ -9,9 +9,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.type_variables import K, V
 from barnabas.base.units import NS_PER_MS
 from barnabas.batch.engine.murmur import key_partition
 from barnabas.client.cluster import Cluster
@@ -22,6 +23,7 @@ from barnabas.client.errors.local import (
     BufferExhaustedError,
     ClosedError,
     KafkaTimeoutError,
+    UndeliveredError,
 )
 from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, Partition, Topic, TopicPartition
 from barnabas.client.options import producer_options
@@ -37,13 +39,21 @@ from barnabas.client.producer.interceptors import ProducerInterceptors, intercep
 from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, check_arguments, headers_of
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
+from barnabas.client.producer.undelivered import Undelivered
 from barnabas.client.retries import Deadline
-from barnabas.runtime.clock import SystemClock
+from barnabas.client.types.serializers import SerializerGiven
+from barnabas.client.types.statistics import ProducerStatistics
+from barnabas.runtime.loop.loop_services import loop_services
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer import Consumer
+    from barnabas.client.processing.transaction import Transaction
+    from barnabas.client.types.options import ProducerOptions
 
 logger = logging.getLogger(__name__)
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Sends records.
 
         async with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -53,11 +63,21 @@ class Producer:
     Options are Apache Kafka's, as keywords with underscores or as a dict with dots.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        settings = producer_options(config, options)
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_serializer: SerializerGiven[K] | None = None,
+        value_serializer: SerializerGiven[V] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        settings = producer_options(
+            config, {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
+        )
         self.settings = settings
         self.cluster = Cluster(settings, allow_auto_topic_creation=True)
-        clock = SystemClock()
+        clock = loop_services().clock
         self._now_ns = clock.wall_ns
         self._accumulator = Accumulator(settings, self.cluster.random)
         self._sender = Sender(settings, self.cluster, self._accumulator)
@@ -83,15 +103,20 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Like the blocking producer: accepted records are sent, even if the block was left by an exception.
-        await self.close()
+        try:
+            await self.close()
+        except UndeliveredError as lost:
+            if error is None:
+                raise
+            logger.error("%s", lost.message)
 
     # ------------------------------------------------------------------------------------------------ sending
 
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
@@ -102,16 +127,21 @@ class Producer:
         Await the returned delivery for the record's offset.  `on_delivery(metadata, error)` is called as
         well.
         """
-        # The fast path is inlined here: a call of `_quick_send` would cost a tenth.
+        # The fast path is inlined here: a call of `_quick_send` would cost a tenth.  It takes bytes; anything
+        # else is a TypeError there, and the slow path serializes it.
         queues = self._quick.get(topic)
         if queues is not None and (on_delivery is None or callable(on_delivery)):
             if partition is None and headers == () and timestamp_ms is None:
                 try:
-                    queue = queues.sticky if key is None else queues.queues[key_partition(key, queues.count)]
+                    if key is None:
+                        queue = queues.sticky
+                    else:
+                        queue = queues.queues[key_partition(key, queues.count)]  # type: ignore[arg-type]
                     batch = queue.open
-                    if batch is not None:
+                    # A text would come into the batch half written, and spoil the records of others.
+                    if batch is not None and (value is None or type(value) is bytes):
                         time_ms = self._now_ns() // NS_PER_MS
-                        delivery = batch.take(time_ms, key, value, ())
+                        delivery = batch.take(time_ms, key, value, ())  # type: ignore[arg-type]
                         if delivery is not None:
                             if on_delivery is not None:
                                 batch.listen(on_delivery, delivery.index, time_ms)
@@ -130,8 +160,8 @@ class Producer:
     async def send_and_wait(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
@@ -145,8 +175,8 @@ class Producer:
     def send_nowait(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
@@ -198,6 +228,8 @@ class Producer:
                 return None
             batch = queue.open
             if batch is None or (timestamp_ms is not None and timestamp_ms < 0):
+                return None
+            if not (value is None or type(value) is bytes) or not (key is None or type(key) is bytes):
                 return None
             time_ms = self._now_ns() // NS_PER_MS if timestamp_ms is None else timestamp_ms
             delivery = batch.take(time_ms, key, value, headers_of(headers))
@@ -281,6 +313,10 @@ class Producer:
             batch.listen(self._interceptors.on_acknowledgement, index, timestamp_ms)
         return Delivery(batch, index, timestamp_ms)
 
+    def statistics(self) -> ProducerStatistics:
+        """Return what was delivered and what waits; cheap enough for a metrics endpoint."""
+        return self._sender.statistics()
+
     # ------------------------------------------------------------------------------------------- flush, close
 
     async def flush(self, *, timeout_ms: int | None = None) -> None:
@@ -304,7 +340,16 @@ class Producer:
         await self.flush()
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Send waiting records for at most `timeout_ms`; the others fail.  An open transaction is aborted."""
+        """Send waiting records for at most `timeout_ms`; the others fail.  An open transaction is aborted.
+
+        Raises UndeliveredError, after all is closed, if records failed and nobody has seen their errors: no
+        delivery was awaited, and there was no `on_delivery`.  `timeout_ms=0` drops what waits, and only logs
+        it.
+        """
+        await self._shut_down(timeout_ms)
+        self._report_lost(only_log=timeout_ms == 0)
+
+    async def _shut_down(self, timeout_ms: int | None) -> None:
         if self._is_closed:
             return
         self._is_closed = True
@@ -326,6 +371,14 @@ class Producer:
             await self.cluster.close()
             self._interceptors.close()
             self._placer.close()
+
+    def _report_lost(self, *, only_log: bool) -> None:
+        lost = self._sender.undelivered.error()
+        self._sender.undelivered = Undelivered()
+        if lost is not None and only_log:
+            logger.warning("%s", lost.message)
+        elif lost is not None:
+            raise lost
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -352,6 +405,25 @@ class Producer:
         return (await self.cluster.topic(topic, self._block(timeout_ms))).partitions
 
     # ------------------------------------------------------------------------------------------- transactions
+
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
+        """A transaction as a block, committed at its end and aborted if it raises.
+
+            async with producer.transaction(consumer):
+                for record in await consumer.poll():
+                    await producer.send("shouts", record.value.upper())
+
+        With a consumer its offsets are committed with the transaction, and after an abort it reads the same
+        records again.  The first block calls `init_transactions`.
+        """
+        from barnabas.client.processing.transaction import Transaction  # It needs the consumer.
+
+        self._transactional()
+        return Transaction(self, consumer)
+
+    @property
+    def transaction_state(self) -> State:
+        return self._transactional().state
 
     async def init_transactions(self, *, timeout_ms: int | None = None) -> None:
         """Call once, before the first transaction; fences earlier producers with the same

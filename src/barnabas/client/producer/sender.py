@@ -23,6 +23,8 @@ from barnabas.client.producer.batches import NO_OFFSET, NO_TIME, ProducerBatch
 from barnabas.client.producer.identity import Identity
 from barnabas.client.producer.produce_request import produce_request, refusal_text, responses_by_partition
 from barnabas.client.producer.sequences import is_later, sequence_after
+from barnabas.client.producer.undelivered import Undelivered
+from barnabas.client.types.statistics import ProducerStatistics
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
@@ -62,6 +64,8 @@ class Sender:
         self._transactional_id: str | None = settings["transactional.id"]
         self.identity: Identity | None = Identity(cluster) if settings["enable.idempotence"] else None
         self.transactions: TransactionGate | None = None
+        self.undelivered = Undelivered()
+        self.records_delivered = self.batches_delivered = self.bytes_delivered = self.records_failed = 0
         self._in_flight: dict[int, int] = {}
         self._background_tasks = BackgroundTasks(cluster, self.wake)
         self._acquiring: asyncio.Task[None] | None = None
@@ -221,6 +225,18 @@ class Sender:
             request, version, partial(self._on_response, node_id, taken), self._request_timeout_ms
         )
 
+    def statistics(self) -> ProducerStatistics:
+        waiting = (batch for batch in self._accumulator.incomplete if batch.parts is None)
+        return ProducerStatistics(
+            records_delivered=self.records_delivered,
+            records_failed=self.records_failed,
+            batches_delivered=self.batches_delivered,
+            bytes_delivered=self.bytes_delivered,
+            records_waiting=sum(batch.record_count for batch in waiting),
+            bytes_buffered=self._accumulator.used_bytes,
+            requests_in_flight=sum(self._in_flight.values()),
+        )
+
     # ---------------------------------------------------------------------------------------------- responses
 
     def _on_response(
@@ -314,8 +330,15 @@ class Sender:
         elif self.identity is not None and batch.has_sequence:
             # The broker expects the missing sequence number: continue with the next epoch.
             self._renumber(partition_queue)
+        self._fail_batch(batch, error)
+
+    def _fail_batch(self, batch: ProducerBatch, error: KafkaError) -> None:
         self._accumulator.release(batch)
+        self.records_failed += batch.record_count
         batch.fail(error)
+        if self.transactions is None:
+            # (A transaction that is aborted drops its records, and one that is committed raises their error.)
+            self.undelivered.add(batch)
 
     def _renumber(self, partition_queue: PartitionQueue) -> None:
         assert self.identity is not None
@@ -328,6 +351,9 @@ class Sender:
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         if not batch.is_done:
             self._accumulator.release(batch)
+            self.batches_delivered += 1
+            self.records_delivered += batch.record_count
+            self.bytes_delivered += batch.size
             batch.succeed(base_offset, log_append_time_ms)
 
     def _split(self, partition_queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -372,9 +398,10 @@ class Sender:
                 self._accumulator.batch_taken(partition_queue, batch)
             elif unsent_only:
                 continue
-            self._accumulator.release(batch)
-            if not batch.is_done and batch.parts is None:
-                batch.fail(error)
+            if batch.is_done or batch.parts is not None:
+                self._accumulator.release(batch)
+            else:
+                self._fail_batch(batch, error)
 
     def _wake_in(self, name: str, delay_s: float) -> None:
         known = self._timers.get(name)

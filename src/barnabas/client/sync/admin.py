@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Unpack
 
 from barnabas.client.admin.admin import Admin as AsyncAdmin
 from barnabas.client.sync.blocking_client import BlockingClient, blocking, start_client
+
+if TYPE_CHECKING:
+    from barnabas.client.types.options import AdminOptions
 
 
 class Admin(BlockingClient[AsyncAdmin]):
@@ -15,7 +19,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         admin.create_topics([NewTopic("orders", num_partitions=3)])
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
+    def __init__(
+        self, config: Mapping[str, object] | None = None, /, **options: Unpack[AdminOptions]
+    ) -> None:
         super().__init__(*start_client("barnabas-admin", lambda: AsyncAdmin(config, **options)))
 
     def close(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from barnabas.client.errors.local import ClosedError
+from barnabas.client.errors.local import ClosedError, UndeliveredError
 from barnabas.runtime.loop.loop_thread import LoopThread
+
+logger = logging.getLogger(__name__)
 
 C = TypeVar("C")
 # A facade of a client is a facade of each of its base classes.
@@ -32,7 +35,12 @@ class BlockingClient(Generic[C_co]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except UndeliveredError as lost:
+            if error is None:
+                raise
+            logger.error("%s", lost.message)
 
     def close(self) -> None:
         raise NotImplementedError

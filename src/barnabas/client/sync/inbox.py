@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.client.errors.local import KafkaTimeoutError
+from barnabas.base.errors import KafkaError
+from barnabas.client.errors.local import KafkaTimeoutError, RecordRefusedError
 from barnabas.client.producer.delivery import Delivery as AsyncDelivery
 from barnabas.client.producer.delivery import OnDelivery, ProducerRecord
 from barnabas.client.producer.placing import headers_of
@@ -43,6 +43,10 @@ class PendingRecord:
     @property
     def is_settled(self) -> bool:
         return self.taken is not None or self.refusal is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._future is not None
 
     async def settled(self) -> None:
         """On the loop: wait until the producer has accepted or rejected the record."""
@@ -75,7 +79,7 @@ class _Parked(NamedTuple):
 class Inbox:
     """Accepts records on any thread; everything else happens on the loop."""
 
-    def __init__(self, thread: LoopThread, producer: Producer) -> None:
+    def __init__(self, thread: LoopThread, producer: Producer[Any, Any]) -> None:
         self._thread = thread
         self._producer = producer
         self._records: deque[tuple[PendingRecord, Record]] = deque()
@@ -121,7 +125,7 @@ class Inbox:
         self._is_moving = False
         for pending, record in waiting:
             if not pending.is_settled:
-                _refuse(pending, record[-1], error)
+                self._refuse(pending, record, error)
         self._notify()
 
     # -------------------------------------------------------------------------------------------- on the loop
@@ -152,10 +156,10 @@ class Inbox:
             try:
                 pending.settle(await send(*record), None)
             except asyncio.CancelledError:
-                _refuse(pending, record[-1], closed_too_early())
+                self._refuse(pending, record, closed_too_early())
                 raise
             except Exception as error:
-                _refuse(pending, record[-1], error)
+                self._refuse(pending, record, error)
             if len(records) <= self._notify_at:
                 self._notify()
         self._is_moving = False
@@ -219,7 +223,13 @@ class Inbox:
             given = ProducerRecord(topic, value, key, partition, headers_of(headers), timestamp_ms)
             pending.settle(await self._producer._send_carefully(given, on_delivery, entry.deadline), None)
         except Exception as error:
-            _refuse(pending, on_delivery, error)
+            self._refuse(pending, entry.record, error)
+
+    def _refuse(self, pending: PendingRecord, record: Record, error: Exception) -> None:
+        """Fail a record that the producer did not accept; without a callback, close() reports it too."""
+        if record[-1] is None and not pending.is_awaited:
+            self._producer._sender.undelivered.refuse(pending, record[0], error)
+        _refuse(pending, record[-1], error)
 
     def _notify(self) -> None:
         waiting, self._emptied = self._emptied, []
@@ -239,7 +249,7 @@ def _refuse(pending: PendingRecord, on_delivery: OnDelivery | None, error: Excep
     if on_delivery is None:
         return
     reported = (
-        error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        error if isinstance(error, KafkaError) else RecordRefusedError(f"{type(error).__name__}: {error}")
     )
     if reported is not error:
         reported.__cause__ = error

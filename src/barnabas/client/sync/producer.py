@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from barnabas.base.errors import KafkaError
+from barnabas.base.type_variables import K, V
 from barnabas.client.errors.local import ClosedError, KafkaTimeoutError
 from barnabas.client.producer.delivery import OnDelivery, RecordMetadata
 from barnabas.client.producer.placing import HeadersGiven, check_arguments, headers_of
 from barnabas.client.producer.producer import Producer as AsyncProducer
+from barnabas.client.producer.transactions import State
 from barnabas.client.sync.blocking_client import BlockingClient, blocking, on_loop, start_client
 from barnabas.client.sync.inbox import Inbox, PendingRecord, closed_too_early
+from barnabas.client.types.serializers import SerializerGiven
+
+if TYPE_CHECKING:
+    from barnabas.client.sync.consumer import Consumer
+    from barnabas.client.sync.transaction import Transaction
+    from barnabas.client.types.options import ProducerOptions
 
 
 class Delivery(PendingRecord):
@@ -20,7 +28,7 @@ class Delivery(PendingRecord):
 
     __slots__ = ("_producer",)
 
-    def __init__(self, client: Producer) -> None:
+    def __init__(self, client: Producer[Any, Any]) -> None:
         super().__init__()
         self._producer = client
 
@@ -28,7 +36,12 @@ class Delivery(PendingRecord):
     def error(self) -> Exception | None:
         """The error if it was rejected or not written."""
         taken = self.taken
-        return self.refusal if taken is None else taken.error
+        if taken is not None:
+            failure: Exception | None = taken.error
+            return failure
+        if self.refusal is not None:
+            self._producer._claim(self)
+        return self.refusal
 
     @property
     def done(self) -> bool:
@@ -39,7 +52,7 @@ class Delivery(PendingRecord):
         return self._producer._result(self, timeout_s)
 
 
-class Producer(BlockingClient[AsyncProducer]):
+class Producer(BlockingClient[AsyncProducer[K, V]], Generic[K, V]):
     """See `barnabas.client.Producer`.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -47,8 +60,21 @@ class Producer(BlockingClient[AsyncProducer]):
         metadata = delivery.result()
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        super().__init__(*start_client("barnabas-producer", lambda: AsyncProducer(config, **options)))
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_serializer: SerializerGiven[K] | None = None,
+        value_serializer: SerializerGiven[V] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        def make() -> AsyncProducer[K, V]:
+            return AsyncProducer(
+                config, key_serializer=key_serializer, value_serializer=value_serializer, **options
+            )
+
+        super().__init__(*start_client("barnabas-producer", make))
         self._inbox = Inbox(self._thread, self._client)
         # Interceptors may convert any type to bytes, so types cannot be checked here.
         self._check_types = None if self._client._interceptors else self._client._placer.check_types
@@ -56,8 +82,8 @@ class Producer(BlockingClient[AsyncProducer]):
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
@@ -85,6 +111,18 @@ class Producer(BlockingClient[AsyncProducer]):
         self._inbox.put(delivery, record)
         return delivery
 
+    def send_and_wait(
+        self,
+        topic: str,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        headers: HeadersGiven = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and wait until it is written."""
+        return self.send(topic, value, key, partition, headers, timestamp_ms).result()
+
     def _result(self, delivery: Delivery, timeout_s: float | None) -> RecordMetadata:
         return self._thread.run(self._awaited(delivery, timeout_s))
 
@@ -94,6 +132,7 @@ class Producer(BlockingClient[AsyncProducer]):
                 await delivery.settled()
                 if delivery.taken is None:
                     assert delivery.refusal is not None
+                    self._claim(delivery)
                     raise delivery.refusal
                 metadata: RecordMetadata = await delivery.taken
                 return metadata
@@ -101,6 +140,9 @@ class Producer(BlockingClient[AsyncProducer]):
             raise
         except TimeoutError:
             raise KafkaTimeoutError(f"the record was not written within {timeout_s} s") from None
+
+    def _claim(self, delivery: Delivery) -> None:
+        self._client._sender.undelivered.claim(delivery)
 
     def flush(self, *, timeout_ms: int | None = None) -> None:
         """Wait until all accepted records are written or have failed."""
@@ -130,7 +172,8 @@ class Producer(BlockingClient[AsyncProducer]):
         except KafkaTimeoutError:
             left_ms = 0
             self._inbox.refuse_all(closed_too_early())
-        await self._client.close(timeout_ms=left_ms)
+        await self._client._shut_down(left_ms)
+        self._client._report_lost(only_log=timeout_ms == 0)
 
     async def _committed(self, timeout_ms: int | None) -> None:
         await self._inbox.at_most(0)
@@ -147,6 +190,26 @@ class Producer(BlockingClient[AsyncProducer]):
     def abort_transaction(self, *, timeout_ms: int | None = None) -> None:
         self._thread.run(self._aborted(timeout_ms))
 
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
+        """A transaction as a block, committed at its end and aborted if it raises.
+
+            with producer.transaction(consumer):
+                for record in consumer.poll():
+                    producer.send("shouts", record.value.upper())
+
+        With a consumer its offsets are committed with the transaction, and after an abort it reads the same
+        records again.  The first block calls `init_transactions`.
+        """
+        from barnabas.client.sync.transaction import Transaction  # It needs the consumer.
+
+        self._client._transactional()
+        return Transaction(self, consumer)
+
+    @property
+    def transaction_state(self) -> State:
+        return self._client.transaction_state
+
+    statistics = on_loop(AsyncProducer.statistics)
     partitions_for = blocking(AsyncProducer.partitions_for)
     init_transactions = blocking(AsyncProducer.init_transactions)
     begin_transaction = on_loop(AsyncProducer.begin_transaction)

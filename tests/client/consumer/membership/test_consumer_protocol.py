@@ -223,8 +223,12 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins(run: Run) -> None:
         ):
             await assigned(membership, broker, 0)
             await until(lambda: requests_of(broker)[-1].member_epoch == LEAVING_EPOCH)
-            while ("lost", [0]) not in calls.calls:
+
+            async def has_lost() -> bool:
                 await assigned(membership, broker, 0)
+                return ("lost", [0]) in calls.calls
+
+            await until(has_lost)
             await assigned(membership, broker, 0)
             assert calls.calls[:3] == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
 

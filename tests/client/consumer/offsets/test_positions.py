@@ -231,3 +231,34 @@ def test_a_log_is_cut_only_below_the_position(run: Run, end_offset: int, is_cut:
             assert consumer._positions.unchecked() == [], "once for each election"
 
     run(work())
+
+
+def test_a_seek_during_the_check_leaves_the_other_partitions_checked(run: Run) -> None:
+    async def work() -> None:
+        async with scripted() as broker, Consumer(bootstrap_servers=broker.bootstrap, **QUICK) as consumer:
+            broker.partitions = 2
+            broker.leader_epoch = 3
+            wheres = [TopicPartition(TOPIC, number) for number in range(2)]
+            consumer.assign(wheres)
+            await consumer.cluster.update()
+            states = [consumer._subscription.state(where) for where in wheres]
+            for state in states:
+                state.seek(50, 0)
+                state.checked_epoch = 0
+
+            def cut(*_: Any) -> OffsetForLeaderEpochResponse:
+                consumer.seek(wheres[0], 42)
+                parts = [
+                    OffsetForLeaderEpochResponse.EpochEndOffset(
+                        error_code=0, partition=number, leader_epoch=0, end_offset=9
+                    )
+                    for number in range(2)
+                ]
+                topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=TOPIC, partitions=parts)
+                return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=[topic])
+
+            broker.handlers[OffsetForLeaderEpochRequest] = cut
+            await consumer._positions.check(states, Deadline(60_000))
+            assert [state.position for state in states] == [42, 9]
+
+    run(work())

@@ -16,19 +16,31 @@ from barnabas.cli.friendly.framework import (
     client_options,
     open_admin,
 )
-from barnabas.cli.friendly.output import Printer
+from barnabas.cli.friendly.output import Printer, check_reader
 from barnabas.cli.friendly.records import envelope
+from barnabas.cli.friendly.records.selection import (
+    add_selection,
+    check_selection,
+    chosen,
+    nested,
+    render,
+)
 from barnabas.cli.friendly.records.times import POSITIONS
 
 if TYPE_CHECKING:
     from barnabas.batch.engine.consume import ConsumerRecord
+    from barnabas.cli.friendly.progress import Progress
     from barnabas.client import TopicPartition
 
 PROGRAM = "barnabas consume"
+NOTHING_READ = "no records in this range; -f waits for new ones"
 
 
 def make_parser() -> FriendlyParser:
-    parser = FriendlyParser(PROGRAM, "Print the records of topics, up to their current end.")
+    parser = FriendlyParser(
+        PROGRAM,
+        "Print the records of topics, up to their current end.",
+    )
     add = parser.add_argument
     add("topic", nargs="+", metavar="TOPIC", help="topics to read")
     add("--from", dest="start", metavar="POSITION", help=f"where to start: {POSITIONS}; default earliest")
@@ -55,6 +67,7 @@ def make_parser() -> FriendlyParser:
         action="store_true",
         help="print only the bytes of the values, one per line",
     )
+    add_selection(parser)
     add_output(parser)
     add_cluster(parser)
     return parser
@@ -69,6 +82,7 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(
             "--group starts at the committed offsets: only --from earliest or latest, for a new group"
         )
+    check_selection(parser, options)
     if options.end and options.follow:
         parser.error("--to and --follow cannot be combined")
     show(options, _read(parser, options))
@@ -96,7 +110,8 @@ def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerR
     if options.group:
         _check_topics(parser, options)
         with Consumer(settings) as consumer:
-            yield from read_as_member(consumer, options.topic, options.count, is_endless=options.follow)
+            member = read_as_member(consumer, options.topic, options.count, is_endless=options.follow)
+            yield from chosen(options, member)
         return
     starts, ends = _range(parser, options)
     total = (
@@ -108,9 +123,15 @@ def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerR
         Progress("reading", total, is_shown=not sys.stdout.isatty()) as progress,
     ):
         polls = read(consumer, starts, None if options.follow else ends)
-        for records in _taken(polls, options.count):
-            progress.add(len(records))
-            yield records
+        yield from _taken(chosen(options, _counted(polls, progress)), options.count)
+
+
+def _counted(
+    polls: Iterable[list[ConsumerRecord[bytes, bytes]]], progress: Progress
+) -> Iterator[list[ConsumerRecord[bytes, bytes]]]:
+    for records in polls:
+        progress.add(len(records))
+        yield records
 
 
 def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, object]:
@@ -161,6 +182,14 @@ def _range(
 
 def show(options: Namespace, polls: Iterable[list[ConsumerRecord]]) -> None:
     """Prints records as they arrive."""
+    if options.template is not None:
+        out = sys.stdout.buffer
+        for records in polls:
+            for record in records:
+                out.write(render(options.template, record))
+            out.flush()
+            check_reader(sys.stdout)
+        return
     if options.value_only:
         out = sys.stdout.buffer
         for records in polls:
@@ -168,11 +197,20 @@ def show(options: Namespace, polls: Iterable[list[ConsumerRecord]]) -> None:
                 value = record.value
                 out.write((value if isinstance(value, bytes) else b"") + b"\n")
             out.flush()
+            check_reader(sys.stdout)
         return
-    printer = Printer(options.output, envelope.COLUMNS, name=envelope.name_of, is_endless=options.follow)
+    printer = Printer(
+        options.output,
+        envelope.COLUMNS,
+        name=envelope.name_of,
+        is_endless=options.follow,
+        empty="" if options.follow else NOTHING_READ,
+    )
     for records in polls:
         for record in records:
-            printer.row(envelope.row_of(record))
+            row = envelope.row_of(record)
+            printer.row(nested(row) if options.nested else row)
         if options.follow:
             printer.flush()
+            check_reader(sys.stdout)
     printer.end()

@@ -14,7 +14,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.cli.friendly.output import Column, Row
 from barnabas.cli.friendly.records.times import show_time
@@ -42,14 +42,14 @@ COLUMNS = (
     Column("topic"),
     Column("partition", is_number=True),
     Column("offset", is_number=True),
-    Column("timestamp", show=show_time, title="TIME"),
+    Column("timestamp", show=show_time, title="TIME", is_whole=True),
     Column("key", other="key_base64"),
     Column("headers", is_wide=True, show=_show_headers),
     Column("value", other="value_base64"),
 )
 
 
-def row_of(record: ConsumerRecord) -> Row:
+def row_of(record: ConsumerRecord[Any, Any]) -> Row:
     """The row of a consumed record."""
     return {
         "topic": record.topic,

@@ -94,7 +94,7 @@ def partitions_of(admin: Admin, topic: str, chosen: Sequence[int] | None) -> lis
     described = admin.describe_topics([topic])
     error = described.error_of(topic)
     if error is not None:
-        raise CommandError(f"barnabas: {refusal('topic', topic, error)}", exit_code(error))
+        raise CommandError(f"barnabas: {refusal('topic', topic, error, admin)}", exit_code(error))
     known = [info.partition for info in described[topic].partitions]
     missing = [number for number in chosen or () if number not in known]
     if missing:

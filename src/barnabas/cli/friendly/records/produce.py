@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.numbers import whole_number
+from barnabas.cli.framework.text.terminal import tell
 from barnabas.cli.friendly.framework import (
     FriendlyParser,
     add_cluster,
@@ -46,7 +47,7 @@ def make_parser() -> FriendlyParser:
     parser = FriendlyParser(
         PROGRAM,
         "Send each line of files or of the standard input as the value of a record.",
-        "The output of `barnabas consume -o jsonl` is read back as the same records, with keys and headers.",
+        "The output of `barnabas consume -o jsonl` is read back as the same records,\nwith keys and headers.",
     )
     add = parser.add_argument
     add(
@@ -105,7 +106,8 @@ def run(arguments: Sequence[str]) -> int:
     if not deliveries.failed:
         return Exit.OK
     code = report_errors(PROGRAM, deliveries.errors)
-    print(f"{PROGRAM}: {deliveries.failed} records were not written", file=sys.stderr)
+    were = "record was" if deliveries.failed == 1 else "records were"
+    tell(f"{PROGRAM}: {deliveries.failed} {were} not written")
     return code
 
 
@@ -150,7 +152,7 @@ def opened(files: Sequence[str]) -> Iterator[tuple[Iterator[BinaryIO], int | Non
                 yield stream
         if not files:
             if sys.stdin.isatty():
-                print("each line is a record; end with Ctrl+D", file=sys.stderr)
+                tell("each line is a record; end with Ctrl+D")
             yield sys.stdin.buffer
 
     yield streams(), total
@@ -163,7 +165,9 @@ def lines_of(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def records_of(lines: Iterable[bytes], options: Namespace) -> Iterator[RecordToSend]:
+def records_of(
+    lines: Iterable[bytes], options: Namespace, say: Callable[[str], None]
+) -> Iterator[RecordToSend]:
     """The records of the lines."""
     kind = options.input
     for number, line in enumerate(lines, 1):
@@ -171,10 +175,7 @@ def records_of(lines: Iterable[bytes], options: Namespace) -> Iterator[RecordToS
         if kind == AUTO:
             kind = RECORDS if envelope.is_record_line(text) else LINES
             if kind == RECORDS:
-                print(
-                    f"{PROGRAM}: reading records of barnabas consume; use -i lines to send them as values",
-                    file=sys.stderr,
-                )
+                say("reading records of barnabas consume; use -i lines to send them as values")
         if kind == LINES:
             yield _of_line(text, options)
         elif text.strip():
@@ -258,8 +259,12 @@ def _send(
                 progress.add(len(line))
                 yield line
 
+        def say(text: str) -> None:
+            progress.clear()
+            tell(f"{PROGRAM}: {text}")
+
         for stream in streams:
-            for record in records_of(counted(stream), options):
+            for record in records_of(counted(stream), options, say):
                 topic = _topic(options, record)
                 producer.send(
                     topic,

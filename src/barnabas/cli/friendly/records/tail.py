@@ -9,6 +9,7 @@ from barnabas.cli.framework.exits import Exit
 from barnabas.cli.framework.numbers import whole_number
 from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, add_output, open_admin
 from barnabas.cli.friendly.records import consume
+from barnabas.cli.friendly.records.selection import add_selection, check_selection, chosen
 from barnabas.cli.friendly.records.times import FromEnd
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ DEFAULT_COUNT = 10
 
 
 def make_parser() -> FriendlyParser:
-    parser = FriendlyParser(PROGRAM, "Print the last records of topics, then new ones, until Ctrl+C.")
+    parser = FriendlyParser(
+        PROGRAM,
+        "Print the last records of topics, then new ones, until Ctrl+C.",
+    )
     add = parser.add_argument
     add("topic", nargs="+", metavar="TOPIC", help="topics to read")
     add(
@@ -39,6 +43,7 @@ def make_parser() -> FriendlyParser:
         action="store_true",
         help="print only the bytes of the values, one per line",
     )
+    add_selection(parser)
     add_output(parser)
     add_cluster(parser)
     return parser
@@ -48,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser()
     options = parser.parse(arguments)
     options.group = None
-    consume.show(options, _read(parser, options))
+    check_selection(parser, options)
+    consume.show(options, chosen(options, _read(parser, options)))
     return Exit.OK
 
 

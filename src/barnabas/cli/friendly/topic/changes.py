@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable
 
-from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.arguments import ArgumentParser, did_you_mean
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.cli.framework.numbers import whole_number
+from barnabas.cli.framework.text.terminal import tell
 from barnabas.cli.friendly.framework import (
     add_cluster,
     add_output,
@@ -72,7 +73,17 @@ def _pairs(parser: ArgumentParser, given: Iterable[str]) -> dict[str, str]:
         if not key or not equals:
             parser.error(f"--config {text}: write KEY=VALUE")
         pairs[key] = value
+        _hint(parser, key)
     return pairs
+
+
+def _hint(parser: ArgumentParser, key: str) -> None:
+    """A likely slip.  The broker decides: it may have options that this release does not know."""
+    from barnabas.config import TOPIC
+
+    nearest = "" if TOPIC.option(key) is not None else did_you_mean(key, TOPIC.options())
+    if nearest:
+        tell(f"{parser.prog}: {key} is no option of topics that is known here{nearest}")
 
 
 def create(parser: ArgumentParser, options: Namespace) -> int:
@@ -136,11 +147,11 @@ def alter(parser: ArgumentParser, options: Namespace) -> int:
             resource = ConfigResource(ConfigResourceType.TOPIC, options.topic)
             altered = admin.incremental_alter_configs({resource: changes}, validate_only=options.dry_run)
             if altered.errors:
-                return report_errors(parser.prog, {options.topic: altered.errors[resource]}, "topic")
+                return report_errors(parser.prog, {options.topic: altered.errors[resource]}, "topic", admin)
         if options.partitions is not None:
             counts = {options.topic: options.partitions}
             added = admin.create_partitions(counts, validate_only=options.dry_run)
-            return report_errors(parser.prog, added.errors, "topic")
+            return report_errors(parser.prog, added.errors, "topic", admin)
     return Exit.OK
 
 
@@ -163,7 +174,7 @@ def delete(parser: ArgumentParser, options: Namespace) -> int:
                 for name, error in errors.items()
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             }
-        code = report_errors(parser.prog, errors, "topic")
+        code = report_errors(parser.prog, errors, "topic", admin)
         names = [topic.name for topic in described.values_by_key.values()]
         if code is not Exit.OK or not names:
             return code
@@ -173,7 +184,7 @@ def delete(parser: ArgumentParser, options: Namespace) -> int:
         ]
         if not confirm_plan(parser.prog, options, plan):
             return Exit.OK
-        return report_errors(parser.prog, admin.delete_topics(names).errors, "topic")
+        return report_errors(parser.prog, admin.delete_topics(names).errors, "topic", admin)
 
 
 def declare_empty(parser: ArgumentParser) -> None:

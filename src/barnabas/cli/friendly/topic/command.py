@@ -44,7 +44,8 @@ def _list(parser: ArgumentParser, options: Namespace) -> int:
     with open_admin(parser, options) as admin:
         listed = admin.list_topics(include_internal=options.internal)
         names = sorted(name for name in listed if _matches(name, options.pattern))
-        printer = Printer(options.output, TOPICS, name="topic")
+        empty = "no topic has such a name" if options.pattern else "there are no topics"
+        printer = Printer(options.output, TOPICS, name="topic", empty=empty)
         if options.output == "name":
             printer.all({"topic": name} for name in names)
         else:
@@ -68,7 +69,7 @@ def _show(parser: ArgumentParser, options: Namespace) -> int:
         printer = Printer(options.output, PARTITIONS, name=lambda row: f"{row['topic']}-{row['partition']}")
         if described.values_by_key:
             printer.all(partition_rows(admin, list(described.values_by_key.values())))
-        return report_errors(parser.prog, described.errors, "topic")
+        return report_errors(parser.prog, described.errors, "topic", admin)
 
 
 def _declare_configs(parser: ArgumentParser) -> None:
@@ -91,9 +92,13 @@ def _configs(parser: ArgumentParser, options: Namespace) -> int:
             for key, entry in sorted(entries.items())
             if options.all or entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
         ]
-        Printer(options.output, CONFIGS, name="key").all(rows)
+        empty = "" if described.errors else "all options are at their defaults; --all shows them"
+        Printer(options.output, CONFIGS, name="key", empty=empty).all(rows)
         return report_errors(
-            parser.prog, {resource.name: error for resource, error in described.errors.items()}, "topic"
+            parser.prog,
+            {resource.name: error for resource, error in described.errors.items()},
+            "topic",
+            admin,
         )
 
 

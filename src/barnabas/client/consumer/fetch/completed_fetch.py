@@ -71,7 +71,7 @@ class CompletedFetch:
         self._check_crcs = check_crcs
         self._batches: list[BatchView | OldBatch] = list(all_batches(data))
         self._next = 0
-        self._records: list[ConsumerRecord] = []
+        self._records: list[ConsumerRecord[bytes, bytes | None]] = []
         self._taken = 0
         # The position after the records taken so far.
         self.next_offset = fetch_offset
@@ -84,7 +84,7 @@ class CompletedFetch:
     def size(self) -> int:
         return len(self.data)
 
-    def take(self, most: int) -> list[ConsumerRecord]:
+    def take(self, most: int) -> list[ConsumerRecord[bytes, bytes | None]]:
         """Return the next records, at most `most`; an empty list when all have been taken."""
         while self._taken >= len(self._records):
             batch = self.next_batch()
@@ -169,7 +169,7 @@ class CompletedFetch:
         while self._aborted and self._aborted[-1].first_offset <= last_offset:
             self._aborting.add(self._aborted.pop().producer_id)
 
-    def _decode(self, batch: BatchView | OldBatch) -> list[ConsumerRecord]:
+    def _decode(self, batch: BatchView | OldBatch) -> list[ConsumerRecord[bytes, bytes | None]]:
         if isinstance(batch, OldBatch):
             return self._decode_old(batch)
         if isinstance(self.data, bytes) and batch.codec is Codec.NONE:
@@ -179,7 +179,7 @@ class CompletedFetch:
             start, end = 0, len(data)
         batch.ensure_count_fits(end - start)
         stamped = batch.attributes & LOG_APPEND_TIME_FLAG != 0
-        records: list[ConsumerRecord] = []
+        records: list[ConsumerRecord[bytes, bytes | None]] = []
         fault, index = decode_consumed(
             data,
             start,
@@ -203,7 +203,7 @@ class CompletedFetch:
             )
         return records
 
-    def _decode_old(self, batch: OldBatch) -> list[ConsumerRecord]:
+    def _decode_old(self, batch: OldBatch) -> list[ConsumerRecord[bytes, bytes | None]]:
         """Decode the formats before v2, which current brokers have only in old logs."""
         kind = batch.timestamp_type
         return [

@@ -15,7 +15,7 @@ from barnabas.client.consumer.subscription import PartitionState, Subscription
 from barnabas.client.errors.local import RecordDeserializationError
 from barnabas.client.model import OffsetAndMetadata, TopicPartition
 from barnabas.client.producer.interceptors import interceptors
-from barnabas.client.serialization import deserializer
+from barnabas.client.serialization.by_name import deserializer
 from barnabas.config.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -30,14 +30,15 @@ class Delivery:
         self._value = deserializer(settings["value.deserializer"], "value.deserializer")
         self._interceptors: list[Any] = interceptors(settings["interceptor.classes"], settings)
         # The polled records and how many of them the user has consumed: all, unless it iterates over them.
-        self.records: list[ConsumerRecord] = []
+        self.returned_count = 0
+        self.records: list[ConsumerRecord[Any, Any]] = []
         self.taken = 0
         # Polled records that follow one that cannot be deserialized.
-        self._raw: list[ConsumerRecord] = []
+        self._raw: list[ConsumerRecord[Any, Any]] = []
 
     # ----------------------------------------------------------------------------------------------- delivery
 
-    def give(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    def give(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
         """Apply deserializers and interceptors to records."""
         if self._key is not None or self._value is not None:
             records = self._deserialized(records)
@@ -49,9 +50,10 @@ class Delivery:
                     logger.exception("the interceptor %r failed in on_consume", interceptor)
         self.records = records
         self.taken = len(records)
+        self.returned_count += self.taken
         return records
 
-    def left(self, most: int) -> list[ConsumerRecord]:
+    def left(self, most: int) -> list[ConsumerRecord[Any, Any]]:
         """Return what an ended iteration, or a record that could not be deserialized, left undelivered."""
         if self.taken < len(self.records):
             undelivered = self.records[self.taken : self.taken + most]
@@ -63,19 +65,19 @@ class Delivery:
             return self.give(raw)
         return []
 
-    def begin(self, records: list[ConsumerRecord]) -> None:
+    def begin(self, records: list[ConsumerRecord[Any, Any]]) -> None:
         """From now on the records are consumed one by one."""
         self.records = records
         self.taken = 0
 
-    def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    def _deserialized(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
         key, value = self._key, self._value
         for index, record in enumerate(records):
             try:
                 if key is not None:
-                    record.key = key(record.topic, record.key)  # type: ignore[arg-type]  # bytes until now
+                    record.key = key(record.topic, record.key)
                 if value is not None:
-                    record.value = value(record.topic, record.value)  # type: ignore[arg-type]  # the same
+                    record.value = value(record.topic, record.value)
             except Exception as error:
                 self._raw = records[index:]
                 if index:
@@ -106,7 +108,7 @@ class Delivery:
                 return min(offset, record.offset)
         return offset
 
-    def _pending(self) -> Sequence[ConsumerRecord]:
+    def _pending(self) -> Sequence[ConsumerRecord[Any, Any]]:
         return [*self.records[self.taken :], *self._raw]
 
     def rewind(self, topic_partition: TopicPartition | None = None) -> None:

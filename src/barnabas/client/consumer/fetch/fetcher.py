@@ -94,10 +94,10 @@ class Fetcher:
 
     # ------------------------------------------------------------------------------------------- for the user
 
-    def take(self, most: int) -> list[ConsumerRecord]:
+    def take(self, most: int) -> list[ConsumerRecord[bytes, bytes | None]]:
         """Return fetched records, one partition after the other; raises if a fetch failed."""
         ready = self._ready
-        taken: list[ConsumerRecord] = []
+        taken: list[ConsumerRecord[bytes, bytes | None]] = []
         while ready and len(taken) < most:
             state = ready[0]
             if not self._can_take(state):

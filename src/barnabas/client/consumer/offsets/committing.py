@@ -10,7 +10,13 @@ from barnabas.base.errors import KafkaError
 from barnabas.client.consumer.base import ConsumerBase
 from barnabas.client.consumer.offsets.commits import Commits
 from barnabas.client.errors.groups import InvalidGroupIdError
-from barnabas.client.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from barnabas.client.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    as_partition,
+    as_partitions,
+)
 from barnabas.client.retries import Deadline
 
 logger = logging.getLogger(__name__)
@@ -24,6 +30,10 @@ class Committing(ConsumerBase):
         """Commit these offsets, or the position of every partition, and wait for the response."""
         await self._group().commit(self._given(offsets), self._deadline(timeout_ms))
 
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what `commit()` without offsets commits: how far the records were consumed."""
+        return self._out.consumed()
+
     def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
         """Commit without waiting; `callback(offsets, error)` is called with the result."""
         self._group()
@@ -33,7 +43,7 @@ class Committing(ConsumerBase):
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets; None where there are none."""
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = as_partitions(partitions)
         return await self._group().fetch(wanted, self._deadline(timeout_ms))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -49,7 +59,7 @@ class Committing(ConsumerBase):
         if offsets is None:
             return self._out.consumed()
         return {
-            TopicPartition(*partition): offset
+            as_partition(partition): offset
             if isinstance(offset, OffsetAndMetadata)
             else OffsetAndMetadata(offset)
             for partition, offset in offsets.items()

@@ -7,13 +7,21 @@ from collections.abc import Iterable, Mapping
 from barnabas.base.lag import lag
 from barnabas.client.admin.records import OffsetSpec
 from barnabas.client.consumer.base import ConsumerBase
-from barnabas.client.model import OffsetAndMetadata, OffsetAndTimestamp, Partition, Topic, TopicPartition
+from barnabas.client.model import (
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Partition,
+    Topic,
+    TopicPartition,
+    as_partition,
+    as_partitions,
+)
 
 
 class Seeking(ConsumerBase):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue reading at an offset."""
-        state = self._subscription.state(TopicPartition(*partition))
+        state = self._subscription.state(as_partition(partition))
         self._out.forget(state.topic_partition)
         if isinstance(offset, OffsetAndMetadata):
             state.seek(offset.offset, offset.leader_epoch)
@@ -35,16 +43,24 @@ class Seeking(ConsumerBase):
         """Read from the first record at or after a timestamp; all partitions if none is named."""
         self._reset(partitions, timestamp_ms)
 
+    def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """Read again from the committed offsets; all partitions if none is named."""
+        for partition in partitions or tuple(self._subscription.partitions):
+            state = self._subscription.state(as_partition(partition))
+            self._out.forget(state.topic_partition)
+            state.forget_position()
+        self._maintenance_at = 0.0
+
     def _reset(self, partitions: tuple[TopicPartition, ...], time: int) -> None:
         for partition in partitions or tuple(self._subscription.partitions):
-            state = self._subscription.state(TopicPartition(*partition))
+            state = self._subscription.state(as_partition(partition))
             self._out.forget(state.topic_partition)
             state.reset(int(time))
         self._maintenance_at = 0.0
 
     async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record that poll() returns."""
-        state = self._subscription.state(TopicPartition(*partition))
+        state = self._subscription.state(as_partition(partition))
         deadline = self._deadline(timeout_ms)
         if not state.has_position:
 
@@ -59,13 +75,13 @@ class Seeking(ConsumerBase):
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until resume()."""
         for partition in partitions:
-            state = self._subscription.state(TopicPartition(*partition))
+            state = self._subscription.state(as_partition(partition))
             self._out.rewind(state.topic_partition)
             state.is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
         for partition in partitions:
-            state = self._subscription.state(TopicPartition(*partition))
+            state = self._subscription.state(as_partition(partition))
             state.is_paused = False
             self._fetcher.resumed(state)
         self._maintenance_at = 0.0
@@ -78,7 +94,7 @@ class Seeking(ConsumerBase):
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return the number of offsets between the position and the end visible to this reader; None if
         unknown."""
-        state = self._subscription.state(TopicPartition(*partition))
+        state = self._subscription.state(as_partition(partition))
         committed = self.settings["isolation.level"] == "read_committed"
         end = state.last_stable_offset if committed else state.high_watermark
         if end < 0 or not state.has_position:
@@ -89,7 +105,7 @@ class Seeking(ConsumerBase):
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
         deadline = self._deadline(timeout_ms)
-        return await self._positions.edge(_typed(partitions), OffsetSpec.EARLIEST, deadline)
+        return await self._positions.edge(as_partitions(partitions), OffsetSpec.EARLIEST, deadline)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -97,13 +113,13 @@ class Seeking(ConsumerBase):
         """Return the ends visible to this reader: the last stable offsets with
         isolation.level=read_committed."""
         deadline = self._deadline(timeout_ms)
-        return await self._positions.edge(_typed(partitions), OffsetSpec.LATEST, deadline)
+        return await self._positions.edge(as_partitions(partitions), OffsetSpec.LATEST, deadline)
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after a timestamp in each partition."""
-        wanted = {TopicPartition(*partition): time for partition, time in times.items()}
+        wanted = {as_partition(partition): time for partition, time in times.items()}
         return await self._positions.by_time(wanted, self._deadline(timeout_ms))
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
@@ -111,7 +127,3 @@ class Seeking(ConsumerBase):
 
     async def list_topics(self, *, timeout_ms: int | None = None) -> dict[str, Topic]:
         return await self.cluster.describe(None, self._deadline(timeout_ms))
-
-
-def _typed(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [TopicPartition(*partition) for partition in partitions]

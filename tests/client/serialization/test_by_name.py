@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.serialization import deserializer, serializer
+from barnabas.client.serialization.by_name import deserializer, serializer
 from barnabas.config.errors import ConfigError
 
 JAVA = "org.apache.kafka.common.serialization."

@@ -1,0 +1,1 @@
+"""Text for people: examples in the help, lines of a terminal."""

@@ -1,0 +1,1 @@
+"""Types of what programs pass to the clients: options as TypedDicts, serializers."""
