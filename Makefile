@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup test walkthrough lint demo verify suites sim torn fuzz nemesis mutants bench bench-spark pins clean
+.PHONY: help setup audit test walkthrough lint wheel demo verify suites sim torn fuzz nemesis mutants bench bench-spark pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,23 +19,32 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
+audit: ## known weaknesses of our code (bandit) and of the packages that we use (pip-audit)
+	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install --quiet bandit pip-audit; }
+	.audit/bin/bandit --quiet --recursive --severity-level medium src
+	.audit/bin/pip-audit --requirement requirements/dev.txt --no-deps --disable-pip
+
 test: setup ## the tests: under twelve minutes on two cores
 	$(BIN)/python -m pytest -n $(JOBS)
 
 walkthrough: setup ## clusters of real processes, as in books: quorum, elections, high watermark, groups; nodes killed, paused, cut off, replaced (about ten minutes)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/walkthrough tests/broker/replication tests/cli/cluster tests/examples/test_raft_kv.py
 
-lint: setup ## ruff, mypy --strict, import-linter
+lint: setup ## ruff, mypy --strict, import-linter, the list of words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.words
 
-verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, tools, spark); writes docs/verified.md
+wheel: setup ## build the wheel, and try it in fresh environments on each Python at hand, with and without a compiled engine (ONLY=3.12)
+	$(BIN)/python -m tools.wheel --extras $(if $(ONLY),--only $(ONLY))
+
+verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, zookeeper, security, tools, spark); writes docs/verified.md
 	$(BIN)/python -m tools.verify $(PART)
 
-suites: setup ## real clients' own test suites against a barnabas broker, or a cluster (NODES=3)
-	$(BIN)/python -m tools.suites --nodes $(or $(NODES),1) $(ONLY)
+suites: setup ## real clients' own test suites against a barnabas broker, or a cluster (NODES=3, MODE=zookeeper)
+	$(BIN)/python -m tools.suites $(if $(NODES),--nodes $(NODES)) $(if $(MODE),--mode $(MODE)) $(ONLY)
 
 sim: setup ## long simulation: SEEDS=n seeds of every scenario; which lines of the pure cores seeds run
 	$(BIN)/python -m barnabas.testing.simulation --seeds $(or $(SEEDS),10000)
@@ -44,11 +53,11 @@ sim: setup ## long simulation: SEEDS=n seeds of every scenario; which lines of t
 torn: setup ## ten thousand truncations and bit flips
 	$(BIN)/python -m tools.torn --rounds $(or $(ROUNDS),10000)
 
-fuzz: setup ## a million hostile frames and the stall attack, with a healthy client meanwhile (KAFKA=1 compares the slowest with Apache Kafka; writes docs/stall.md)
-	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000) --stall $(if $(KAFKA),--kafka)
+fuzz: setup ## a million hostile logins and frames, and the stall attack, with a healthy client meanwhile (KAFKA=1 compares the slowest with Apache Kafka; writes docs/stall.md)
+	$(BIN)/python -m tools.fuzz --rounds $(or $(ROUNDS),1000000) --logins $(or $(LOGINS),$(ROUNDS),1000000) --stall $(if $(KAFKA),--kafka)
 
-nemesis: setup ## process faults on real clusters (RUNS, SECONDS, NODES=3 or 5, SEED, KAFKA=4.1.0 for the control); best as root; writes docs/nemesis.md
-	$(BIN)/python -m tools.nemesis --runs $(or $(RUNS),10) --seconds $(or $(SECONDS),120) --nodes $(or $(NODES),3) --seed $(or $(SEED),1) $(if $(KAFKA),--kafka $(KAFKA)) $(OPTIONS)
+nemesis: setup ## process faults on real clusters (RUNS, SECONDS, NODES=3 or 5, SEED, MODE=zookeeper, KAFKA=4.1.0 for the control); best as root; writes docs/nemesis.md
+	$(BIN)/python -m tools.nemesis --runs $(or $(RUNS),10) --seconds $(or $(SECONDS),120) --nodes $(or $(NODES),3) --seed $(or $(SEED),1) $(if $(MODE),--mode $(MODE)) $(if $(KAFKA),--kafka $(KAFKA)) $(OPTIONS)
 
 mutants: setup ## random faults must be noticed: COUNT=n SEED=n; writes docs/mutants.md
 	$(BIN)/python -m tools.mutants --count $(or $(COUNT),100) --seed $(or $(SEED),1) --jobs $(JOBS) $(OPTIONS)
@@ -60,7 +69,7 @@ bench-spark: setup ## the rows of Spark beside its own Kafka connector (ROWS="sp
 	$(BIN)/python -m bench $(or $(ROWS),"spark-*")
 
 demo: setup ## see it work
-	$(BIN)/python -m examples.demo
+	$(BIN)/barnabas demo
 
 pins: ## export the pinned versions again
 	$(BIN)/python -m pip freeze --all --exclude-editable | grep -v ^pip== | grep -E '^[A-Za-z0-9_.-]+==' > requirements/dev.txt

@@ -28,9 +28,11 @@ RETRY_S = 0.02
 METADATA_VERSION = 12
 QUORUM_VERSION = 1
 QUORUM_TOPIC = "__cluster_metadata"
+# A voter that has all but so many records is caught up: the quorum writes one every half second when idle.
+CATCH_UP_RECORDS = 10
 # Ports of the oracle's nodes lie at fixed distances from its base.
 ORACLE_BASES = range(23_000, 32_400, 211)
-ORACLE_PORTS = (1, 2, 3, 101, 102, 103)
+ORACLE_PORTS = (1, 2, 3, 101, 102, 103, 201)
 
 
 class Node:
@@ -149,6 +151,16 @@ class Cluster:
             assert time.monotonic() < until, "there is no active controller"
             time.sleep(RETRY_S)
 
+    def is_caught_up(self) -> bool:
+        """Whether every controller could take over at once."""
+        quorum = self.quorum()
+        if quorum is None:
+            return False
+        ends = [voter.log_end_offset for voter in quorum.current_voters]
+        return (
+            len(ends) == len(self.controllers) and min(ends) > 0 and max(ends) - min(ends) < CATCH_UP_RECORDS
+        )
+
     def quorum(self) -> DescribeQuorumResponse.PartitionData | None:
         """None while no controller answers."""
         partition = DescribeQuorumRequest.PartitionData(partition_index=0)
@@ -215,12 +227,12 @@ def our_cluster(folder: Path, settings: Mapping[str, str], *, apart: bool) -> Cl
 
 def apache_cluster(folder: Path, settings: Mapping[str, str], *, apart: bool) -> Cluster:
     """Made by the oracle with the settings of Apache Kafka's own start script, and not started."""
-    base = _free_oracle_base()
+    base = free_oracle_base()
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     layout = ["--mode", "kraft", "--brokers", str(len(BROKERS)), "--port", str(base)]
     if apart:
         layout += ["--controllers", str(len(CONTROLLERS))]
-    _oracle("up", "--dir", str(folder), *layout, "--as-shipped", *words)
+    call_oracle("up", "--dir", str(folder), *layout, "--as-shipped", *words)
 
     def make(node_id: int, kind: str) -> Node:
         home = folder / f"{kind}-{node_id}"
@@ -232,7 +244,7 @@ def apache_cluster(folder: Path, settings: Mapping[str, str], *, apart: bool) ->
     brokers = [make(node_id, "broker") for node_id in BROKERS]
     controllers = [make(node_id, "controller") for node_id in CONTROLLERS] if apart else brokers
     # From now on they are processes of this one, whose start and end it sees at once.
-    _oracle("down", "--dir", str(folder))
+    call_oracle("down", "--dir", str(folder))
     return Cluster(brokers, controllers)
 
 
@@ -250,7 +262,8 @@ def make_clusters(
     return clusters
 
 
-def _free_oracle_base() -> int:
+def free_oracle_base() -> int:
+    """With it all ports of the oracle's nodes are free."""
     first = os.getpid() % len(ORACLE_BASES)
     bases: list[int] = [*ORACLE_BASES[first:], *ORACLE_BASES[:first]]
     for base in bases:
@@ -259,7 +272,9 @@ def _free_oracle_base() -> int:
     raise RuntimeError("no free ports")
 
 
-def _oracle(*arguments: str) -> None:
-    done = subprocess.run([ORACLE, "-k", VERSION, *arguments], capture_output=True, text=True, check=False)
+def call_oracle(*arguments: str, version: str = VERSION) -> None:
+    done = subprocess.run([ORACLE, "-k", version, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{arguments[0]} of {APACHE} failed: {done.stdout[-500:]}{done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"{arguments[0]} of Apache Kafka {version} failed: {done.stdout[-500:]}{done.stderr[-2000:]}"
+        )

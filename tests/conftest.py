@@ -5,14 +5,19 @@ from __future__ import annotations
 import gc
 import signal
 import tarfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from barnabas.batch.engine import engine_state
+
+if TYPE_CHECKING:
+    from tests.ensemble import Ensemble
 
 hypothesis.settings.register_profile(
     "ci", deadline=None, max_examples=40, derandomize=True, database=None, print_blob=True
@@ -82,3 +87,21 @@ def golden_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(DATA / "golden-logs.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """One server of Apache ZooKeeper for all tests of this process; none may stop it."""
+    from tests.ensemble import running_ensemble, why_no_zookeeper
+
+    reason = why_no_zookeeper()
+    if reason is not None:
+        pytest.skip(reason)
+    with running_ensemble(tmp_path_factory.mktemp("zookeeper"), 1) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def zookeeper_connect(zookeeper: Ensemble) -> str:
+    """The address of a ZooKeeper with a path that is new and does not exist yet."""
+    return zookeeper.new_connect()

@@ -2,6 +2,8 @@
 
     python -m tools.fuzz --rounds 1000000 [--seed 0]
 
+Before that it plays mutated logins and TLS handshakes, without a network (`--logins`).
+
 A seed determines each frame; the first is `--seed`.  The broker must not exit, log errors or grow, and must
 respond to the healthy client all the time.  If not, the last frames are printed in hex with their seeds, and
 the exit code is 1.
@@ -27,6 +29,7 @@ from barnabas.batch.build import build
 from barnabas.batch.records import Record
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.cli.secure.certificates import Authority
 from barnabas.cli.server.dev import settings
 from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
@@ -36,7 +39,12 @@ from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.tls.context import Tls, TlsOptions
+from barnabas.runtime.tls.stores import KeyMaterial
 from barnabas.testing.hostile.fuzz import FrameMaker, Hostile
+from barnabas.testing.hostile.mutated_handshakes import play_handshake
+from barnabas.testing.hostile.mutated_logins import Logins
 from tools import stall
 from tools.raw_broker import BrokerProcess, RawConnection
 
@@ -260,6 +268,25 @@ class Campaign:
         return [(seed, self._maker.make(seed)) for seed in range(last - 1, last - 1 - VOLLEY, -1)]
 
 
+def play_logins(first_seed: int, count: int) -> None:
+    """Plays mutated logins and handshakes; raises what must not happen, with its seed."""
+    if not count:
+        return
+    logins = Logins()
+    kinds = Counter(logins.play(seed) for seed in range(first_seed, first_seed + count))
+    for (kind, mechanism), number in sorted(kinds.items()):
+        print(f"{mechanism:14} {kind:10} {number:10}")
+    authority = Authority(SystemClock())
+    node = authority.issue("node", ("localhost",), 1)
+    trusted = (authority.pem.certificate,)
+    server = Tls(TlsOptions(KeyMaterial(node.key, (node.certificate,)), trusted), server=True)
+    client = Tls(TlsOptions(None, trusted), server=False)
+    ends = Counter(
+        play_handshake(server, client, seed) for seed in range(first_seed, first_seed + count // 10)
+    )
+    print(f"TLS handshakes {dict(ends)}", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Send hostile frames.")
     parser.add_argument("--rounds", type=int, default=1_000_000, help="number of frames (default 1000000)")
@@ -268,7 +295,15 @@ def main() -> int:
     parser.add_argument(
         "--kafka", action="store_true", help="compare the stall attack with Apache Kafka (BARNABAS_ORACLE)"
     )
+    parser.add_argument(
+        "--logins", type=int, default=0, help="mutated logins, and a tenth as many TLS handshakes (default 0)"
+    )
     options = parser.parse_args()
+    try:
+        play_logins(options.seed, options.logins)
+    except Exception as error:
+        print(f"fault: {error!r}")
+        return 1
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as folder,
         BrokerProcess(Path(folder)) as broker,

@@ -57,7 +57,7 @@ def _without_effect() -> str:
     lines = [
         "## Options without effect",
         "",
-        "For the JVM, its thread pools and queues, JMX and old formats:",
+        "For the JVM, its thread pools and queues, JMX, old formats, and waits that are not here:",
         "",
     ]
     for table in TABLES:

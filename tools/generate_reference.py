@@ -17,6 +17,7 @@ from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.routes import Role, Route, routes_for
 from barnabas.cli.framework.arguments import ArgumentParser
 from barnabas.cli.framework.exits import Exit
+from barnabas.cli.framework.text.examples import EXAMPLES
 from barnabas.cli.main import COMMANDS
 from barnabas.cli.server.dev import settings
 from barnabas.config.node.node import read_node
@@ -68,7 +69,10 @@ def commands_page() -> str:
     ]
     parts.append(_refused())
     for name, (module, summary) in sorted(COMMANDS.items()):
-        parts.append(f"## barnabas {name}\n\n{summary[0].upper()}{summary[1:]}.\n")
+        examples = EXAMPLES[name].strip()
+        parts.append(
+            f"## barnabas {name}\n\n{summary[0].upper()}{summary[1:]}.\n\n```text\n{examples}\n```\n"
+        )
         parts += [_command(parser) for parser in _parsers(importlib.import_module(module))]
     return "\n".join(parts)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.ports import free_oracle_base, free_ports, free_run
+from tools.suite_record import ZOOKEEPER, Site
 
 PROJECT = Path(__file__).resolve().parents[1]
 BARNABAS = PROJECT / ".venv" / "bin" / "barnabas"
-APACHE_VERSION = "4.1.0"
 START_PATIENCE_S = 120
 STOP_PATIENCE_S = 120
 # What the suites ask for: see their README.
@@ -36,6 +36,9 @@ ALONE = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
+ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+# The oracle's servers of ZooKeeper listen this far above its brokers.
+ORACLE_ZOOKEEPERS = 200
 # Topics made on demand have a replica on every broker, and acks=all waits for two of them.
 REPLICATED = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 
@@ -106,20 +109,31 @@ def _wait_until_listening(broker: subprocess.Popen[bytes], port: int, log: Path)
     raise SystemExit(f"the broker did not start:\n{log.read_text('utf-8')[-2000:]}")
 
 
+def _cluster_settings(site: Site) -> dict[str, str]:
+    settings = {**WANTED, **REPLICATED}
+    if site.mode == ZOOKEEPER:
+        return settings | {"authorizer.class.name": ZOOKEEPER_AUTHORIZER}
+    return settings
+
+
 @contextmanager
-def barnabas_cluster(folder: Path, count: int) -> Iterator[Brokers]:
+def barnabas_cluster(folder: Path, site: Site) -> Iterator[Brokers]:
     """A cluster as `barnabas cluster up` makes it."""
     home = folder / "cluster"
-    settings = {**WANTED, **REPLICATED}
+    count = site.nodes
+    settings = _cluster_settings(site)
     overrides = [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
     environment = os.environ | {"BARNABAS_STATE": str(folder / "state"), "BARNABAS_CLUSTER": str(home)}
-    first = str(free_run(2 * count)[0])
+    # A broker and a controller each, or a broker and a server of ZooKeeper with three ports.
+    first = str(free_run(4 * count)[0])
     make = ["up", "--brokers", str(count), "--port", first, "--timeout", str(START_PATIENCE_S), *overrides]
+    if site.mode == ZOOKEEPER:
+        make += ["--mode", "zookeeper", "--zookeepers", str(count)]
     try:
         _barnabas_cluster(environment, *make)
         nodes = json.loads((home / "cluster.json").read_text("utf-8"))["nodes"]
         process = json.loads((home / "node-1" / "process.json").read_text("utf-8"))
-        addresses = ",".join(f"127.0.0.1:{node['broker_port']}" for node in nodes)
+        addresses = ",".join(f"127.0.0.1:{node['broker_port']}" for node in nodes if node.get("broker_port"))
         yield Brokers(addresses, process["pid"], count)
     finally:
         _barnabas_cluster(environment, "down", "--timeout", str(STOP_PATIENCE_S))
@@ -134,13 +148,20 @@ def _barnabas_cluster(environment: dict[str, str], *arguments: str) -> None:
 
 
 @contextmanager
-def apache_cluster(oracle: Path, folder: Path, count: int) -> Iterator[Brokers]:
-    """A cluster of Apache Kafka, each node a broker and a controller, started by the oracle."""
+def apache_cluster(oracle: Path, folder: Path, site: Site) -> Iterator[Brokers]:
+    """A cluster of Apache Kafka, started by the oracle."""
     home = folder / "kafka"
-    port = free_oracle_base(count)
-    settings = {**WANTED, **REPLICATED, "share.coordinator.state.topic.num.partitions": "5"}
-    command = [str(oracle), "-k", APACHE_VERSION]
-    make = ["up", "--dir", str(home), "--port", str(port), "--brokers", str(count)]
+    count = site.nodes
+    settings = _cluster_settings(site)
+    command = [str(oracle), "-k", site.apache_version]
+    if site.mode == ZOOKEEPER:
+        port = free_oracle_base(ORACLE_ZOOKEEPERS + count)
+        make = ["up", "--mode", "zk", "--zookeepers", str(count)]
+    else:
+        port = free_oracle_base(count)
+        make = ["up"]
+        settings["share.coordinator.state.topic.num.partitions"] = "5"
+    make += ["--dir", str(home), "--port", str(port), "--brokers", str(count)]
     make += [f"--set={name}={value}" for name, value in settings.items()]
     try:
         # The oracle may take a broker for dead while its `java` is being executed: then a second time.

@@ -1,7 +1,8 @@
 """The results of the clients' test suites, saved in docs/compatibility.json and shown in compatibility.md.
 
-For one node and for a cluster of three, for each suite and test: what Apache Kafka 4.1.0 does in up to three
-runs, and what barnabas does.  A test passes when it passes in two of three runs.
+For one node, for a cluster of three and for one of three on ZooKeeper, for each suite and test: what Apache
+Kafka (4.1.0, on ZooKeeper 3.9.1) does in up to three runs, and what barnabas does.  A test passes when it
+passes in two of three runs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.suite_results import FAILED, PASSED, SKIPPED, SUITE_NAMES, Results
 
@@ -17,18 +19,36 @@ MAX_RUNS = 3
 ENOUGH = 2
 APACHE, BARNABAS = "apache", "barnabas"
 NOT_RUN = "not run"
-# The sizes of the clusters, and what they are called.
-SIZES = {1: "one node", 3: "three nodes"}
+KRAFT, ZOOKEEPER = "kraft", "zookeeper"
+
+
+class Site(NamedTuple):
+    """Where suites run."""
+
+    nodes: int
+    mode: str = KRAFT
+
+    @property
+    def apache_version(self) -> str:
+        """With which Apache Kafka is compared; 3.9 is the last with ZooKeeper."""
+        return "4.1.0" if self.mode == KRAFT else "3.9.1"
+
+
+ONE, THREE, THREE_ON_ZOOKEEPER = Site(1), Site(3), Site(3, ZOOKEEPER)
+# What they are called.
+SITES = {ONE: "one node", THREE: "three nodes", THREE_ON_ZOOKEEPER: "three on ZooKeeper"}
 _HOW = (
-    "Two of three runs decide. `python -m tools.suites [--nodes 3] --apache SUITE...` records Apache Kafka"
-    " 4.1.0's side."
+    "Two of three runs decide. `python -m tools.suites [--nodes 3] [--mode zookeeper] --apache SUITE...`"
+    " records Apache Kafka's side."
 )
 
 _ABOUT = (
-    "Written by `make suites` and `make suites NODES=3` from [compatibility.json](compatibility.json); do",
-    "not edit. Real clients' own test suites against Apache Kafka 4.1.0 and against barnabas, with the same",
-    "settings: an authorizer, topics made on demand, four partitions each. On three nodes (each a broker and",
-    "a controller, new for each suite) topics have three replicas, and `min.insync.replicas` is 2.",
+    "Written by `make suites`, `make suites NODES=3` and `make suites MODE=zookeeper` from",
+    "[compatibility.json](compatibility.json); do not edit. Real clients' own test suites against Apache",
+    "Kafka 4.1.0 (on ZooKeeper 3.9.1) and against barnabas, with the same settings: an authorizer, topics",
+    "made on demand, four partitions each. On three nodes (each a broker and a controller, new for each",
+    "suite; on ZooKeeper with an ensemble of three) topics have three replicas, and `min.insync.replicas`",
+    "is 2.",
     "`librdkafka-three` has librdkafka's own tests that the suite for one node leaves out. A test passes",
     "when it does in two of three runs, or in the only one that [the record](compatibility.json) has;",
     "whatever passes on Apache Kafka is to pass here.",
@@ -96,16 +116,16 @@ class Record:
 
 # Saving -----------------------------------------------------------------------------------------------------
 
-Records = dict[int, Record]
+Records = dict[Site, Record]
 
 
 def load(path: Path) -> Records:
-    """The record for each size of a cluster."""
+    """The record of each site."""
     kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     records = {}
-    for size, name in SIZES.items():
+    for site, name in SITES.items():
         sides = kept.get(name, {APACHE: {}, BARNABAS: {}})
-        records[size] = Record(_side(sides[APACHE]), _side(sides[BARNABAS]))
+        records[site] = Record(_side(sides[APACHE]), _side(sides[BARNABAS]))
     return records
 
 
@@ -124,8 +144,8 @@ def _side(kept: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Side:
 
 def save(path: Path, records: Records) -> None:
     kept: dict[str, object] = {"how": _HOW}
-    for size, record in records.items():
-        kept[SIZES[size]] = {APACHE: _entries(record.apache), BARNABAS: _entries(record.barnabas)}
+    for site, record in records.items():
+        kept[SITES[site]] = {APACHE: _entries(record.apache), BARNABAS: _entries(record.barnabas)}
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -163,7 +183,11 @@ def page(records: Records) -> str:
 
 
 def _heading(first: str, records: Records, *last: str) -> list[str]:
-    sides = [f"{who}, {SIZES[size]}" for size in records for who in ("Apache Kafka 4.1.0", "barnabas")]
+    sides = [
+        f"{who}, {SITES[site]}"
+        for site in records
+        for who in (f"Apache Kafka {site.apache_version}", "barnabas")
+    ]
     columns = [first, *sides, *last]
     return [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
 

@@ -31,6 +31,8 @@ PARTS = {
     "broker": ("Formats, log, broker, groups and transactions", ()),
     "quorum": ("The metadata quorum, together with Apache Kafka's", ("test_quorum_",)),
     "cluster": ("Replication, together with Apache Kafka's brokers", ("test_replication_",)),
+    "zookeeper": ("ZooKeeper mode, together with Apache Kafka's brokers", ("test_zookeeper_",)),
+    "security": ("TLS, SASL and ACLs, together with Apache Kafka's nodes and tools", ("test_security_",)),
     "tools": ("Client and command line", ("test_cli_", "test_client_")),
     "spark": ("Spark", ("test_spark_",)),
 }

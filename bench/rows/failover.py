@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
@@ -31,8 +32,6 @@ EVERY_S = 0.02
 QUIET_S = 1.0
 ELECT_VERSION = 2
 CREATE_TIMEOUT_MS = 500
-# A voter that has all but so many records is caught up: the quorum writes one every half second when idle.
-CATCH_UP_RECORDS = 10
 
 
 class Acknowledgements:
@@ -90,7 +89,7 @@ class Acknowledgements:
         return max(gaps)
 
 
-def run(cluster: Cluster, victim: Callable[[Cluster], Node], strike: Callable[[Node], None]) -> float:
+def run(cluster: Cluster, victim: Callable[[Any], Node], strike: Callable[[Node], None]) -> float:
     """The gap that the event leaves; afterwards all nodes run again."""
     restore(cluster)
     node = victim(cluster)
@@ -109,7 +108,7 @@ def run(cluster: Cluster, victim: Callable[[Cluster], Node], strike: Callable[[N
 def restore(cluster: Cluster) -> None:
     """All replicas are in sync, and the preferred ones lead."""
     cluster.await_brokers(BROKERS)
-    wait_for(lambda: _voters_are_caught_up(cluster), "a controller is behind")
+    wait_for(cluster.is_caught_up, "a controller is behind")
     wait_for(lambda: is_whole(cluster, [TOPIC]), f"{TOPIC} is not in sync")
     with cluster.connect() as connection:
         response = connection.ask(
@@ -119,16 +118,6 @@ def restore(cluster: Cluster) -> None:
         )
     assert not response.error_code, response
     wait_for(lambda: all(led_by(cluster, broker_id) for broker_id in BROKERS), "a broker leads nothing")
-
-
-def _voters_are_caught_up(cluster: Cluster) -> bool:
-    quorum = cluster.quorum()
-    if quorum is None:
-        return False
-    ends = [voter.log_end_offset for voter in quorum.current_voters]
-    return (
-        len(ends) == len(cluster.controllers) and min(ends) > 0 and max(ends) - min(ends) < CATCH_UP_RECORDS
-    )
 
 
 def led_by(cluster: Cluster, broker_id: int) -> int:
@@ -233,7 +222,7 @@ class Creations:
 
 def run_creating(cluster: Cluster) -> float:
     cluster.await_brokers(BROKERS)
-    wait_for(lambda: _voters_are_caught_up(cluster), "a controller is behind")
+    wait_for(cluster.is_caught_up, "a controller is behind")
     node = cluster.active_controller()
     creations = Creations(cluster, f"made-{time.time_ns()}")
     with creations.running():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from barnabas.base.effects import Event, Received
 from barnabas.runtime.simulated.links import LinkFaults
@@ -47,6 +48,27 @@ def register() -> float:
     started = time.process_time()
     events = sum(play_or_raise(SCENARIOS["register"], seed).events for seed in range(100))
     return events / (time.process_time() - started)
+
+
+def quorum(scenario: str, seeds: int) -> float:
+    """The Raft nodes of production under every fault, their properties checked after every step."""
+    load_all()
+    started = time.process_time()
+    events = sum(play_or_raise(SCENARIOS[scenario], seed).events for seed in range(seeds))
+    return events / (time.process_time() - started)
+
+
+@row(
+    "simulation-quorum-events",
+    "Simulated metadata quorum, one process",
+    unit="events per CPU-second",
+    own_goal=50_000,
+)
+def quorums(workbench: Workbench) -> Mapping[str, Contender]:
+    return {
+        f"{OURS}, controllers and their images": partial(quorum, "controller-quorum", 30),
+        f"{OURS}, Raft alone": partial(quorum, "raft-quorum", 100),
+    }
 
 
 @row("simulation-events", "Simulated world, one process", unit="events per CPU-second")

@@ -389,6 +389,7 @@ def test_a_stop_during_recovery_is_quick_and_loses_nothing(
     loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F14: SIGTERM had no effect before the last log was open."""
+    # cluster.md 15
     folder = crashed(loop, tmp_path)
     with monkeypatch.context() as patch:
         held = HeldRecovery(patch)

@@ -24,8 +24,7 @@ from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.server import Broker
 from barnabas.broker.sliced_work import SlicedWork
 from barnabas.cli.server.dev import format_data, settings
-from barnabas.config.errors import ConfigError
-from barnabas.config.node.node import parse_node, read_node
+from barnabas.config.node.node import read_node
 from barnabas.metadata.timeline import Kind as TimelineKind
 from barnabas.protocol.frame import write_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
@@ -249,15 +248,6 @@ def test_a_folder_that_is_not_formatted_is_refused(monkeypatch: pytest.MonkeyPat
     with pytest.raises(StorageRefused, match="not formatted"):
         front.broker.start()
     front.close()
-
-
-def test_what_is_not_built_is_refused() -> None:
-    nothing: dict[str, Any] = dict.fromkeys(
-        ("disk", "clock", "random", "loop", "network", "workers", "host_name")
-    )
-    with pytest.raises(ConfigError, match="not built yet"):
-        # It is refused before it looks at them.
-        Broker(parse_node({"zookeeper.connect": "h:1", "broker.id": "1"}), **nothing)
 
 
 def test_what_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:

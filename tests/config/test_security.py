@@ -15,35 +15,15 @@ from .test_node import BROKER_ONLY, COMBINED, ZOOKEEPER
 @pytest.mark.parametrize(
     ("extra", "named"),
     [
-        (
-            {
-                "listeners": "SSL://:9092",
-                "security.inter.broker.protocol": "SSL",
-                "controller.listener.names": "SSLC",
-                "listener.security.protocol.map": "SSL:SSL,SSLC:PLAINTEXT",
-            },
-            "SSL://:9092",
-        ),
-        (
-            {
-                "listeners": "SAFE://:9092",
-                "listener.security.protocol.map": "SAFE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-                "inter.broker.listener.name": "SAFE",
-            },
-            "SAFE://:9092",
-        ),
         ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"}, "CONTROLLER"),
-        ({"ssl.keystore.location": "/etc/keys"}, "ssl.keystore.location"),
-        ({"ssl.client.auth": "required"}, "ssl.client.auth"),
+        ({"ssl.engine.factory.class": "com.example.Engines"}, "ssl.engine.factory.class"),
+        ({"sasl.kerberos.service.name": "kafka"}, "sasl.kerberos.service.name"),
         (
-            {"listener.name.plaintext.ssl.keystore.password": "x"},
-            "listener.name.plaintext.ssl.keystore.password",
+            {"listener.name.plaintext.plain.sasl.server.callback.handler.class": "com.example.Handler"},
+            "sasl.server.callback.handler.class",
         ),
-        ({"listener.name.plaintext.scram-sha-256.sasl.jaas.config": "x"}, "sasl.jaas.config"),
-        ({"sasl.enabled.mechanisms": "PLAIN"}, "sasl.enabled.mechanisms"),
         ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "StandardAuthorizer"),
         ({"principal.builder.class": "com.example.Builder"}, "principal.builder.class"),
-        ({"delegation.token.secret.key": "x"}, "delegation.token.secret.key"),
         ({"create.topic.policy.class.name": "com.example.Policy"}, "create.topic.policy.class.name"),
         ({"alter.config.policy.class.name": "com.example.Policy"}, "alter.config.policy.class.name"),
         ({"config.providers": "file"}, "config.providers"),
@@ -78,30 +58,80 @@ def test_an_explicit_default_protects_nothing_and_is_accepted() -> None:
     )
 
 
+# The random numbers and algorithms of Java's own TLS: OpenSSL has its own.
+WITHOUT_EFFECT = (
+    "ssl.secure.random.implementation",
+    "ssl.keymanager.algorithm",
+    "ssl.trustmanager.algorithm",
+)
+
+
 def test_every_security_option_is_covered() -> None:
     for table in TABLES:
         for option in table:
-            if option.name.startswith(("ssl.", "sasl.", "delegation.", "authorizer.", "zookeeper.ssl.")):
+            if option.name in WITHOUT_EFFECT:
+                assert option.effect is Feature.NONE
+            elif option.name.startswith(("ssl.", "sasl.", "delegation.", "authorizer.", "zookeeper.ssl.")):
                 assert option.effect in SECURITY_FEATURES, option.name
 
 
 def test_clients_are_rejected_too() -> None:
-    bare = {"key.deserializer": bytes, "value.deserializer": bytes}
+    bare: dict[str, object] = {"key.deserializer": bytes, "value.deserializer": bytes}
     refuse_unbuilt_security(CONSUMER.parse(bare | {"security.protocol": "plaintext"}))
-    with pytest.raises(ConfigError, match="TLS is not built yet"):
-        refuse_unbuilt_security(CONSUMER.parse(bare | {"security.protocol": "ssl"}))
-    with pytest.raises(ConfigError, match=r"sasl\.jaas\.config"):
-        refuse_unbuilt_security(CONSUMER.parse(bare | {"sasl.jaas.config": "x"}))
+    refuse_unbuilt_security(CONSUMER.parse(bare | {"security.protocol": "ssl"}))
+    login = {"security.protocol": "SASL_SSL", "sasl.jaas.config": "x"}
+    refuse_unbuilt_security(CONSUMER.parse(bare | login | {"sasl.mechanism": "PLAIN"}))
+    with pytest.raises(ConfigError, match="GSSAPI of this client is not built yet"):
+        refuse_unbuilt_security(CONSUMER.parse(bare | login))
+    with pytest.raises(ConfigError, match=r"ssl\.provider"):
+        refuse_unbuilt_security(CONSUMER.parse(bare | {"ssl.provider": "x"}))
 
 
 def test_a_built_feature_is_accepted() -> None:
     given = BROKER_ONLY | {"ssl.keystore.location": "/etc/keys", "broker.id": "2"}
     settings = BROKER.parse(given, Mode.KRAFT)
-    refuse_unbuilt_security(settings, BUILT_FEATURES | {Feature.TLS})
-    with pytest.raises(ConfigError):
-        refuse_unbuilt_security(settings, BUILT_FEATURES)
+    refuse_unbuilt_security(settings)
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
+        refuse_unbuilt_security(settings, BUILT_FEATURES - {Feature.TLS})
 
 
 def test_tools_that_start_nothing_read_a_protected_nodes_file() -> None:
     node = parse_node(BROKER_ONLY | {"ssl.keystore.location": "/etc/keys"})
     assert node.settings["ssl.keystore.location"] == "/etc/keys"
+
+
+CLIENTS = {
+    "listeners": "PLAINTEXT://:9092,CLIENTS://:9094",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+
+
+def test_clients_may_log_in_by_plain_and_scram() -> None:
+    read_node(BROKER_ONLY | CLIENTS | {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"})
+
+
+def test_other_mechanisms_prevent_startup() -> None:
+    with pytest.raises(ConfigError, match="GSSAPI of the listener CLIENTS is not built yet"):
+        read_node(BROKER_ONLY | CLIENTS)
+
+
+NODES = {
+    "listeners": "SASL_SSL://:9092",
+    "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:SASL_SSL",
+    "security.inter.broker.protocol": "SASL_SSL",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+}
+
+
+def test_nodes_may_log_in_to_each_other() -> None:
+    read_node(BROKER_ONLY | NODES | {"sasl.enabled.mechanisms": "PLAIN"})
+    with pytest.raises(ConfigError, match=r"must be included in sasl\.enabled\.mechanisms"):
+        read_node(BROKER_ONLY | NODES | {"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
+    with pytest.raises(ConfigError, match="GSSAPI towards the listener CONTROLLER is not built yet"):
+        read_node(
+            BROKER_ONLY
+            | NODES
+            | {"sasl.enabled.mechanisms": "PLAIN", "sasl.mechanism.controller.protocol": "GSSAPI"}
+        )

@@ -98,6 +98,24 @@ def test_only_jvm_threads_and_jmx_are_without_effect() -> None:
         "kafka.metrics.polling.interval.secs",
         "group.coordinator.append.linger.ms",
         "replica.socket.receive.buffer.bytes",
+        # Batches keep their format: the oldest Fetch that is served is version 4, which reads it.
+        "log.message.downconversion.enable",
+        "message.downconversion.enable",
+        # There is one group coordinator, and ELR is a matter of KRaft mode.
+        "group.coordinator.new.enable",
+        "eligible.leader.replicas.enable",
+        # The controller appends at once, and connections of brokers are tried as often as they are needed.
+        "controller.quorum.append.linger.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        # A failed directory is told until it is heard; nobody stops for not being heard.
+        "log.dir.failure.timeout.ms",
+        # Snapshots and the log are sent in pieces of replica.fetch.max.bytes.
+        "internal.metadata.max.fetch.size.in.bytes",
+        # OpenSSL has random numbers and algorithms of its own.
+        "ssl.secure.random.implementation",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
     )
     for name in without:
         assert any(part in name for part in name_parts) or name in others, name

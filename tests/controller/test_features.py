@@ -127,12 +127,14 @@ def test_a_level_that_one_of_several_brokers_does_not_support_is_refused(lab: La
 
 def test_a_controller_that_left_the_quorum_does_not_count() -> None:
     """Its registration stays in the metadata: no record removes it."""
+    # cluster.md 22
     lab = _without_feature(FixedQuorum(left=frozenset({8})))
     controller(lab, 8)
     assert update(lab, 1) == (ErrorCode.NONE, None)
 
 
 def test_a_voter_that_does_not_fetch_can_be_removed() -> None:
+    # cluster.md 22
     lab = _without_feature(FixedQuorum(silent=frozenset({8})))
     hint = " It does not fetch the metadata log; if it is gone for good, remove it from the voters."
     controller(lab, 8)

@@ -22,7 +22,7 @@ PATIENCE_S = 300
 # The ports in the pages, which are replaced by free ones.
 PORTS = ("9092", "9093", "9094", "9095", "9096", "9097", "9098")
 # These need not follow each other.
-OTHER_PORTS = ("9404", "16010", "16020", "16030")
+OTHER_PORTS = ("2181", "9404", "16010", "16020", "16030")
 # The setup has been done before any test runs.
 NOT_RUN = ("make ", "pip ", ". .venv/")
 STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))|python -m examples.raft_kv server ")
@@ -47,6 +47,7 @@ class Reader:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "BARNABAS_STATE": str(folder / "state"),
             "LOG_DIR": str(folder / "logs"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
             "PYTHONWARNINGS": "ignore",
             # The page about the examples is followed in the project's folder.
             "PYTHONPATH": str(PROJECT),
@@ -146,7 +147,9 @@ class Reader:
             process.send_signal(signal.SIGINT)
         for process in self._background:
             process.communicate(timeout=PATIENCE_S)
-        subprocess.run(stop, env=self._environment, capture_output=True, timeout=PATIENCE_S, check=False)
+        # The last node of a cluster that stops as a whole may wait five minutes for a controller.
+        limit_s = 2 * PATIENCE_S
+        subprocess.run(stop, env=self._environment, capture_output=True, timeout=limit_s, check=False)
 
 
 @contextmanager

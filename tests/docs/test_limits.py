@@ -10,6 +10,7 @@ from barnabas.base import log_text
 from barnabas.batch import check
 from barnabas.broker.coordinators import topic_results
 from barnabas.broker.handlers import metadata
+from barnabas.broker.metadata import image_waits
 from barnabas.broker.metrics import http_page
 from barnabas.broker.network import dispatch, request_steps, socket_options
 from barnabas.broker.security import standard_authorizer
@@ -36,6 +37,7 @@ LIMITS: dict[str, list[str]] = {
     "offsets that one request commits": [f"{topic_results.MAX_PARTITIONS:,}"],
     "a name from a client in a log line": [f"{log_text.LONGEST_SHOWN} characters"],
     "denials of the authorizer": [f"{standard_authorizer.MAX_LOGGED_PER_MINUTE} per minute"],
+    "responses about topics that wait": [f"{image_waits.MAX_WAITING:,}"],
     "cached decisions of the authorizer": [
         f"{standard_authorizer.MAX_CACHED_RESULTS:,}",
         f"{standard_authorizer.MAX_CACHED_CHARACTERS // 1_000_000} million characters",

@@ -28,6 +28,14 @@ def test_the_commands_of_a_page_work(path: Path, reader: Reader) -> None:
     reader.follow(path.read_text("utf-8"))
 
 
+def test_the_test_of_the_first_page_passes(reader: Reader) -> None:
+    page = (PROJECT / "README.md").read_text("utf-8")
+    section = page.split("\n## Test with it\n", 1)[1].split("\n## ", 1)[0]
+    code = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
+    assert len([line for line in code[0].splitlines() if line]) <= 6, "a newcomer reads six lines"
+    reader.follow(section)
+
+
 @pytest.mark.parametrize("path", [PROJECT / "README.md", *DOCS.rglob("*.md")], ids=lambda path: path.stem)
 def test_links_have_targets(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)", path.read_text("utf-8"))

@@ -10,6 +10,7 @@ import pytest
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.main import COMMANDS
 from tests.broker.worlds.front_world import Front
+from tools import generate_option_types
 from tools.generate_reference import EXITS, PAGES, REFERENCE, commands_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -32,3 +33,8 @@ def test_every_metric_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         served = set(re.findall(r"^# TYPE (\w+)", front.broker.metrics.text(), re.M))
     explained = set(re.findall(r"^\| `(\w+)", (DOCS / "how-to" / "monitor.md").read_text("utf-8"), re.M))
     assert served - explained == set()
+
+
+def test_the_types_of_options_are_up_to_date() -> None:
+    written = generate_option_types.MODULE.read_text("utf-8")
+    assert written == generate_option_types.module(), "run `python -m tools.generate_option_types`"

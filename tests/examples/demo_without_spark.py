@@ -10,10 +10,11 @@ import json
 import sys
 from unittest import mock
 
+from barnabas.cli.demo import run as demo
+from barnabas.cli.demo.command import run
 from barnabas.client import TopicPartition
 from barnabas.client.sync import Consumer, Producer
 from barnabas.spark.pipeline.running import Progress
-from examples import demo
 
 ENOUGH_LINES = 200
 
@@ -66,4 +67,4 @@ if __name__ == "__main__":
         mock.patch.object(demo.Demo, "_start_spark", lambda _: None),
         mock.patch.object(demo.Demo, "_start_pipeline", start_pipeline),
     ):
-        sys.exit(demo.main())
+        sys.exit(run(sys.argv[1:]))

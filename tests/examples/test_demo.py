@@ -1,4 +1,4 @@
-"""`make demo` on a terminal, without Spark: logs flow, a view is drawn, Ctrl+C ends it with a report.
+"""`barnabas demo` on a terminal, without Spark: logs flow, a view is drawn, Ctrl+C ends it with a report.
 
 `make verify` runs it with Spark: on a terminal, without one, again from its checkpoint, and without Java.
 """
@@ -18,13 +18,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from barnabas.cli.demo import run as demo
+from barnabas.cli.demo.command import FOLDER
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.sync import Admin
 from barnabas.spark.java import NoJavaError
 from barnabas.spark.logs.results import Results, Totals
 from barnabas.spark.pipeline import PipelineError
-from examples import demo
 from tests.examples.terminal import PROJECT, check_on_a_terminal
 from tools.raw_broker import BrokerProcess
 
@@ -136,7 +137,7 @@ def test_an_error_is_one_line(
     setattr(stage, where, raising(error))
     assert stage.run(tmp_path) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"make demo: {error}")
+    assert line.startswith(f"barnabas demo: {error}")
     assert "broker" in stage.stopped
 
 
@@ -168,7 +169,7 @@ def test_a_process_that_has_ended_ends_the_demo(
     assert stage.run(tmp_path) == 1
     assert (
         capsys.readouterr().err
-        == f"make demo: the {name} has exited with 3; run the demo again to continue\n"
+        == f"barnabas demo: the {name} has exited with 3; run the demo again to continue\n"
     )
     assert stage.stopped == ["pipeline", "broker"]
 
@@ -189,7 +190,7 @@ def test_make_clean_removes_what_it_leaves() -> None:
         ["make", "-n", "clean"], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=120
     )
     removed = [line.split() for line in output.stdout.splitlines() if line.startswith("rm -rf ")]
-    assert any(demo.FOLDER in words for words in removed)
+    assert any(FOLDER in words for words in removed)
 
 
 def test_lines_without_a_terminal_distinguish_this_run_from_all_runs(

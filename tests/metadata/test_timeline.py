@@ -265,3 +265,22 @@ def test_an_event_is_one_line() -> None:
 )
 def test_a_line_that_is_no_event_is_skipped(line: bytes) -> None:
     assert read_event(line) is None
+
+
+def test_a_session_with_zookeeper_that_ended_explains_what_follows() -> None:
+    """The broker is fenced first; its partitions change in later batches, and then it is unregistered."""
+
+    def told(image: Image, *batch_records: Message) -> list[tuple[str, str, str]]:
+        events = record_events(image, batch(*batch_records), on_zookeeper=True)
+        return [(event.kind.value, event.subject, event.cause) for event in events]
+
+    dead = cluster(change(1, fenced=1))
+    ended = "its session with ZooKeeper has ended"
+    assert told(cluster(), change(1, fenced=1)) == [("broker-fenced", "broker 1", ended)]
+    assert told(dead, partition_change(leader=2, isr=[2, 3])) == [
+        ("partition-leader", "t-0", "the session of broker 1 has ended")
+    ]
+    assert told(dead, records.UnregisterBrokerRecord(broker_id=1, broker_epoch=1)) == []
+    assert told(EMPTY_IMAGE, registration(1)) == [
+        ("broker-registered", "broker 1", "it has a session with ZooKeeper")
+    ]

@@ -192,6 +192,7 @@ def test_records_of_the_remote_log_have_the_same_framing() -> None:
         (b"\x02\x14\x00\x00", "frame version 2"),
         (b"\x01\x7f\x00\x00", "type 127"),
         (b"\x01\x14\x09\x00", "version 9"),
+        (b"\x01\xac\x02\x00\x00", "type 300"),
         (write_metadata_record(NoOpRecord(), 0) + b"x", "left over"),
         (
             write_metadata_record(FeatureLevelRecord(name="metadata.version", feature_level=1), 0)[:-3],
@@ -202,6 +203,12 @@ def test_records_of_the_remote_log_have_the_same_framing() -> None:
 def test_bad_metadata_records_are_rejected(value: bytes, text: str) -> None:
     with pytest.raises(ProtocolError, match=text):
         read_metadata_record(value)
+
+
+def test_numbers_before_a_record_may_have_more_bytes_than_they_need() -> None:
+    record = NoOpRecord()
+    assert read_metadata_record(b"\x81\x00\x94\x00\x80\x00" + record.encode(0)) == (record, 0)
+    assert read_metadata_record(memoryview(write_metadata_record(record, 0))) == (record, 0)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00", b"\x00\x63abc", b"\xff\xff"])

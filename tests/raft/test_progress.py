@@ -48,7 +48,7 @@ def test_a_single_voter_commits_alone() -> None:
 
 
 def test_the_high_watermark_never_falls_when_voters_change() -> None:
-    """KAFKA-16530: a new voter without records makes the majority's end smaller."""
+    """cluster.md 19 (KAFKA-16530): a new voter without records makes the majority's end smaller."""
     progress = Progress(ME, _voters(2), epoch_start=0)
     progress.own_end(9)
     _advance(progress, 1, 8)
@@ -72,7 +72,7 @@ def test_a_leader_that_is_no_voter_does_not_count() -> None:
 
 
 def test_a_voter_with_another_directory_is_another_replica() -> None:
-    """KIP-853: a voter that lost its disk does not count until it is added again."""
+    """cluster.md 20 (KIP-853): a voter that lost its disk does not count until it is added again."""
     old, new = Uuid(b"o" * 16), Uuid(b"n" * 16)
     progress = Progress(ME, Voters([Voter(0), Voter(1, old)]), epoch_start=0)
     progress.own_end(5)

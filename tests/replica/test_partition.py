@@ -133,6 +133,7 @@ def test_a_caught_up_replica_that_may_join_is_waited_for() -> None:
 
 # M-D2, KIP-966
 def test_the_high_watermark_does_not_advance_below_min_insync_replicas() -> None:
+    # cluster.md 13
     partition, log = leading(isr=(1,), min_isr=2)
     log.end_offset = 10
     assert not partition.advance(0)
@@ -263,6 +264,7 @@ def test_a_replica_that_joins_is_the_last_in_the_isr() -> None:
 
 def test_a_replica_must_reach_the_start_of_this_leaders_epoch() -> None:
     """Records of the last leader may be committed, although our high watermark does not show it yet."""
+    # cluster.md 5
     log = FakeLog(10)
     log.high_watermark = 4
     partition, _ = leading(log, isr=(1, 2))
@@ -274,6 +276,7 @@ def test_a_replica_must_reach_the_start_of_this_leaders_epoch() -> None:
 
 # KIP-903
 def test_an_ineligible_replica_is_not_proposed() -> None:
+    # cluster.md 10, 11
     cluster = Cluster()
     partition, _ = leading(cluster=cluster, isr=(1, 2))
     cluster.ineligible.add(3)
@@ -311,6 +314,7 @@ def test_a_replica_at_the_end_of_an_idle_log_does_not_lag() -> None:
 
 
 def test_a_definite_rejection_restores_the_committed_isr() -> None:
+    # cluster.md 11
     for code in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED):
         partition, _ = leading(isr=(1, 2))
         fetch(partition, 3, 0)
@@ -321,6 +325,7 @@ def test_a_definite_rejection_restores_the_committed_isr() -> None:
 
 
 def test_other_rejections_wait_for_metadata_or_are_retried() -> None:
+    # cluster.md 12
     partition, log = leading(isr=(1, 2))
     fetch(partition, 3, 0)
     proposal = partition.proposal

@@ -27,6 +27,7 @@ from barnabas.storage.directories.log_dirs import LogDirs
 from barnabas.storage.failure import DirectoryFull
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
+from barnabas.storage.log.retention import before_log_start
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_truncation import truncate_log
 from barnabas.storage.refused import StorageRefused
@@ -583,6 +584,45 @@ def test_leader_epochs_of_deleted_records_stay_on_file_until_the_log_start_is_in
     again = manager_of(disk).logs[A0]
     assert again.log_start_offset == (3 if is_checkpointed else 0)
     assert again.end_offset_for_epoch(0) == (0, 3 if is_checkpointed else 2)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_log_start_stays_in_its_checkpoint_until_the_removed_segment_cannot_come_back(
+    is_killed: bool,
+) -> None:
+    """Otherwise the segment would come back without its epochs, and epoch 0 would seem to end at 3, not at 2."""
+    came_back = 0
+    for seed in range(10):
+        disk = SimulatedDisk(SeededRandom(seed))
+        manager = manager_of(disk)
+        log = manager.get_or_create(A0, is_new=True)
+        put(log, (b"k", b"1"), (b"k", b"2"))
+        log.assign_epoch(7, 2)
+        log.append_as_leader(build([Record(0, T0, b"k", b"3"), Record(1, T0, b"k", b"4")]), 7)
+        log.roll()
+        log.set_high_watermark(4)
+        log.flush()
+        log.advance_log_start(3)
+        manager.checkpoint_log_starts("/data")
+        log.epochs.write_out()
+        assert log.remove_segments([log.segments[0]], "of a test") == 1
+        if is_killed:
+            manager.checkpoint_log_starts("/data")
+            disk.restart()
+            manager = manager_of(disk)
+        manager.checkpoint_log_starts("/data")
+        disk.power_loss()
+        disk.restart()
+        again = manager_of(disk)
+        log = again.logs[A0]
+        came_back += log.segments[0].base_offset == 0
+        assert log.log_start_offset == 4
+        log.remove_segments(before_log_start(log), "of a test")
+        log.append_as_leader(build([Record(0, T0, b"k", b"5")]), 7)
+        log.flush()
+        again.checkpoint_log_starts("/data")
+        assert disk.open("/data/log-start-offset-checkpoint").read_at(0, 100) == b"0\n0\n"
+    assert came_back > 0
 
 
 def test_a_clean_stop_leaves_no_leader_epochs_of_deleted_records() -> None:

@@ -47,7 +47,8 @@ def test_another_process_counts():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "7\\n"
 """,
-    "pytest.ini": "[pytest]\naddopts = -q\n",
+    # This project's package has the same name, and not the plugin that is installed with it.
+    "pytest.ini": "[pytest]\naddopts = -q -p no:barnabas\n",
     "tests/test_broken.py": "def test_that_always_fails():\n    raise AssertionError\n",
 }
 COUNTS = "tests/test_counting.py::test_it_counts"

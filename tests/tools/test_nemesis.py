@@ -46,6 +46,7 @@ from tools.nemesis.clients import (
 from tools.nemesis.confluent_client import Confluent, ConfluentProducer
 from tools.nemesis.faults import LONGEST_S, WEIGHTS, Fault, Kind, draw_faults
 from tools.nemesis.final_reads import differing_replicas, sent_again
+from tools.nemesis.hosts import Hosts
 from tools.nemesis.load import (
     MAX_RETRIES,
     ExactlyOnceWorker,
@@ -488,3 +489,9 @@ def test_gaps_count_between_acknowledged_records(monkeypatch: pytest.MonkeyPatch
     now[0] = 500.0
     recorder.add(Acknowledged("after", 0))
     assert recorder.longest_gap_s == 11.0
+
+
+def test_hosts_that_exist_at_the_same_time_share_no_names(tmp_path: Path) -> None:
+    first, second = Hosts(tmp_path / "first", 1), Hosts(tmp_path / "second", 1)
+    assert first.namespace(first.hosts[1]) != second.namespace(second.hosts[1])
+    assert first.client_address != second.client_address

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.suite_record import Record, Records, Side, load, page, save, verdict
+from tools.suite_record import ONE, THREE, Record, Records, Side, load, page, save, verdict
 
 P, F, S = "passed", "failed", "skipped"
 
@@ -42,7 +42,10 @@ def test_another_run_is_made_where_it_could_change_something() -> None:
 
 
 def records() -> Records:
-    return {1: record(), 3: Record(Side({"kcat": [{"a": P, "e": P}] * 2}), Side({"kcat": [{"a": F}] * 2}))}
+    return {
+        ONE: record(),
+        THREE: Record(Side({"kcat": [{"a": P, "e": P}] * 2}), Side({"kcat": [{"a": F}] * 2})),
+    }
 
 
 def record() -> Record:
@@ -63,10 +66,10 @@ def test_tests_that_pass_only_on_apache_kafka_are_missing() -> None:
 
 def test_a_record_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     path = tmp_path / "compatibility.json"
-    assert load(path)[1].apache.runs == {}
+    assert load(path)[ONE].apache.runs == {}
     save(path, records())
-    assert load(path)[3].missing("kcat") == ["a", "e"]
-    again = load(path)[1]
+    assert load(path)[THREE].missing("kcat") == ["a", "e"]
+    again = load(path)[ONE]
     for suite in ("kcat", "hostile"):
         assert again.apache.verdicts(suite) == record().apache.verdicts(suite)
         assert again.barnabas.verdicts(suite) == record().barnabas.verdicts(suite)

@@ -214,3 +214,69 @@ class Reader(threading.Thread):
         self._is_stopped = True
         self.join()
         assert self.failure is None, repr(self.failure)
+
+
+@pytest.mark.slow
+def test_a_marker_that_an_unclean_election_lost_is_found_and_its_transaction_aborted(
+    cluster: Cluster,
+) -> None:
+    # cluster.md 24, M-D3, M-F3
+    topic = "forgetful"
+    configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    with cluster.admin() as admin:
+        admin.create_topics([NewTopic(topic, assignments={0: [1, 2]}, configs=configs)]).raise_first()
+    with our_transactions(cluster, topic) as producer:
+        producer.begin_transaction()
+        producer.send(topic, b"in doubt", partition=0).result(90)
+        cluster[2].kill()
+        leads(cluster, topic, 1, isr=[1])
+        producer.commit_transaction()
+    assert values_in(cluster, topic) == [b"in doubt"]
+    cluster[1].kill()
+    cluster.start(2)
+    leads(cluster, topic, 2, isr=[2])
+    assert values_in(cluster, topic) == [], "the records are there, the marker is not"
+    where = ("--topic", topic, "--partition", "0")
+    search = ("transactions", "find-hanging", "--topic", topic, "--max-transaction-timeout", "0")
+    (found,) = [line.split() for line in cluster.barnabas(*search).splitlines()[1:]]
+    assert found[:2] == [topic, "0"]
+    cluster.barnabas("transactions", "abort", *where, "--start-offset", "0")
+    assert cluster.barnabas(*search).splitlines()[1:] == []
+    with our_transactions(cluster, topic) as producer:
+        producer.begin_transaction()
+        producer.send(topic, b"for sure", partition=0).result(90)
+        producer.commit_transaction()
+    eventually(lambda: values_in(cluster, topic) == [b"for sure"])
+    cluster.start(1)
+    cluster.wait_for_brokers()
+
+
+def leads(cluster: Cluster, topic: str, node_id: int, isr: list[int]) -> None:
+    """Waits until partition 0 has this leader and ISR."""
+
+    def known() -> bool:
+        try:
+            with cluster.admin() as admin:
+                info = admin.describe_topics([topic])[topic].partitions[0]
+        except (KafkaError, KeyError, OSError):
+            return False
+        return (info.leader, list(info.isr)) == (node_id, isr)
+
+    eventually(known, f"{topic}-0 is not led by {node_id} with the ISR {isr}")
+
+
+def values_in(cluster: Cluster, topic: str) -> list[Any]:
+    """What a read_committed consumer gets of partition 0, up to its last stable offset."""
+    name = TopicPartition(topic, 0)
+    values: list[Any] = []
+    given = {"auto.offset.reset": "earliest", "isolation.level": "read_committed", **PATIENT}
+    with Consumer({"bootstrap.servers": cluster.bootstrap(), **given}) as consumer:
+        consumer.assign([name])
+        end = consumer.end_offsets([name])[name]
+
+        def is_whole() -> bool:
+            values.extend(record.value for record in consumer.poll(timeout_ms=100))
+            return consumer.position(name) >= end
+
+        eventually(is_whole)
+    return values

@@ -1,10 +1,12 @@
 """Process faults on real clusters: `make nemesis RUNS=10 SECONDS=120 NODES=3`.
 
-    python -m tools.nemesis --runs 10 --seconds 120 --nodes 3 [--seed 1] [--kafka 4.1.0] [--keep] [--planted]
+    python -m tools.nemesis --runs 10 --seconds 120 --nodes 3 [--seed 1] [--kafka 4.1.0]
+        [--mode zookeeper] [--keep] [--planted]
 
 A seed determines the faults and the load of a run; the first is `--seed`.  `--kafka` runs Apache Kafka as the
-control.  The results are added to docs/nemesis.md.  Histories, logs and data of runs with anomalies stay in
-build/nemesis.  The exit code is 1 if there was one.
+control.  `--mode zookeeper` runs brokers on an ensemble, with a server of it on each host.  The results are
+added to docs/nemesis.md.  Histories, logs and data of runs with anomalies stay in build/nemesis.  The exit
+code is 1 if there was one.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of the first run (default 1)")
     parser.add_argument("--kafka", metavar="VERSION", help="run this version of Apache Kafka instead")
+    parser.add_argument(
+        "--mode", choices=["kraft", "zookeeper"], default="kraft", help="where metadata is (default kraft)"
+    )
     parser.add_argument("--keep", action="store_true", help="keep histories and logs of clean runs too")
     parser.add_argument(
         "--planted", action="store_true", help="lose the end of a log on purpose: the run must find that out"
@@ -39,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     # So that a run that is ended takes its nodes, namespaces and file systems with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    system = System(options.kafka)
+    system = System(options.kafka, on_zookeeper=options.mode == "zookeeper")
     tested = version() if options.kafka is None else options.kafka
     clean = True
     for seed in range(options.seed, options.seed + options.runs):

@@ -10,13 +10,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.nemesis.ensemble import Ensemble
 from tools.nemesis.hosts import Host, Hosts
+from tools.nemesis.process import Process
 from tools.nemesis.shim import Control, build_shim
 
 PROJECT = Path(__file__).resolve().parents[2]
 ORACLE = Path(os.environ.get("BARNABAS_ORACLE", PROJECT.parent / "shared" / "oracle" / "kafka"))
 CLUSTER_ID = "IbvkabpoSYqtPFrap8D0hg"
-STOP_S = 60
 LAST_STOP_S = 10
 # How long a node may need to start, on a machine that has other work.
 START_S = 120
@@ -50,16 +51,26 @@ SETTINGS: Mapping[str, str] = {
     "log.index.size.max.bytes": "65536",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
+# What ZooKeeper mode has in their place.
+_OF_KRAFT = ("controller.", "broker.", "listener.")
+ZOOKEEPER_SETTINGS = {
+    **{name: value for name, value in SETTINGS.items() if not name.startswith(_OF_KRAFT)},
+    "zookeeper.session.timeout.ms": "4000",
+    # A broker that starts while the ensemble has no leader waits for one; by default for a session only.
+    "zookeeper.connection.timeout.ms": "60000",
+}
 
 
 class System:
-    """What the nodes run."""
+    """What the nodes run, and in which mode."""
 
-    def __init__(self, kafka: str | None = None) -> None:
+    def __init__(self, kafka: str | None = None, *, on_zookeeper: bool = False) -> None:
         self.kafka = kafka
+        self.on_zookeeper = on_zookeeper
 
     def __str__(self) -> str:
-        return "barnabas" if self.kafka is None else f"Apache Kafka {self.kafka}"
+        name = "barnabas" if self.kafka is None else f"Apache Kafka {self.kafka}"
+        return f"{name} on ZooKeeper" if self.on_zookeeper else name
 
     def command(self, tool: str, *arguments: str) -> list[str]:
         if self.kafka is None:
@@ -67,32 +78,26 @@ class System:
         return [str(ORACLE), "-k", self.kafka, "tool", tool, *arguments]
 
 
-class Node:
-    """One process: broker and controller."""
+class Node(Process):
+    """A broker, which is a controller too."""
 
     def __init__(self, system: System, host: Host, control: Control, shim: Path | None) -> None:
+        preloaded = {} if shim is None else {"LD_PRELOAD": str(shim), "NEMESIS_CONTROL": str(control.path)}
+        super().__init__(host.prefix, host.folder.parent / f"node-{host.id}.log", preloaded)
         self.id = host.id
         self.host = host
         self.control = control
-        self.log = host.folder.parent / f"node-{host.id}.log"
         self.data = host.folder / "data"
-        self.is_paused = False
-        self.process: subprocess.Popen[bytes] | None = None
-        self.system = system
         self._config = host.folder.parent / f"node-{host.id}.properties"
-        self._environment = dict(os.environ)
-        if shim is not None:
-            self._environment |= {"LD_PRELOAD": str(shim), "NEMESIS_CONTROL": str(control.path)}
+        self.become(system)
 
-    @property
-    def is_up(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def exit_code(self) -> int | None:
-        return None if self.process is None else self.process.poll()
+    def become(self, system: System) -> None:
+        """What runs from the next start on, with the same folder and the same configuration."""
+        self.system = system
+        self.command = system.command("server-start", str(self._config))
 
     def format(self, voters: str, *options: str) -> None:
+        """As a node of a quorum."""
         host = self.host
         listeners = f"PLAINTEXT://{host.address}:{host.broker_port},CONTROLLER://{host.address}:{host.controller_port}"
         settings = {
@@ -103,7 +108,7 @@ class Node:
             "log.dirs": str(self.data),
             **SETTINGS,
         }
-        self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), "utf-8")
+        self._configure(settings)
         command = self.system.command(
             "storage", "format", "-t", CLUSTER_ID, "-c", str(self._config), *options
         )
@@ -111,44 +116,19 @@ class Node:
         if done.returncode:
             raise RuntimeError(f"node {self.id} could not be formatted: {done.stdout}{done.stderr}")
 
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.host.prefix, *self.system.command("server-start", str(self._config))],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=self._environment,
-                start_new_session=True,
-            )
+    def join(self, zookeeper: str) -> None:
+        """As a broker in ZooKeeper mode, whose folders need no formatting."""
+        settings = {
+            "broker.id": str(self.id),
+            "listeners": f"PLAINTEXT://{self.host.address}:{self.host.broker_port}",
+            "zookeeper.connect": zookeeper,
+            "log.dirs": str(self.data),
+            **ZOOKEEPER_SETTINGS,
+        }
+        self._configure(settings)
 
-    def kill(self) -> None:
-        """kill -9."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(STOP_S)
-            self.is_paused = False
-
-    def pause(self) -> None:
-        self.send_signal(signal.SIGSTOP)
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self.send_signal(signal.SIGCONT)
-        self.is_paused = False
-
-    def stop(self) -> None:
-        """As by Ctrl+C; by kill -9 if that takes too long."""
-        self.send_signal(signal.SIGTERM)
-        if self.process is not None:
-            try:
-                self.process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-
-    def send_signal(self, number: signal.Signals) -> None:
-        if self.process is not None and self.is_up:
-            self.process.send_signal(number)
+    def _configure(self, settings: Mapping[str, str]) -> None:
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), "utf-8")
 
 
 class Cluster:
@@ -166,20 +146,30 @@ class Cluster:
             number: Node(systems[number], host, Control(folder / f"node-{number}.control"), shim)
             for number, host in hosts.hosts.items()
         }
+        on_zookeeper = any(system.on_zookeeper for system in systems.values())
+        self.ensemble = Ensemble(hosts.hosts) if on_zookeeper else None
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{host.address}:{host.broker_port}" for host in self.hosts.hosts.values())
 
     def up(self) -> None:
+        if self.ensemble is None:
+            self._format()
+        else:
+            self.ensemble.up()
+            for node in self.nodes.values():
+                node.join(self.ensemble.connect)
+        for node in self.nodes.values():
+            node.start()
+
+    def _format(self) -> None:
         voters = ",".join(
             f"{host.id}@{host.address}:{host.controller_port}" for host in self.hosts.hosts.values()
         )
         options = () if self._release is None else ("--release-version", self._release)
         for node in self.nodes.values():
             node.format(voters, *options)
-        for node in self.nodes.values():
-            node.start()
 
     def addresses(self, numbers: Sequence[int]) -> list[str]:
         return [self.hosts.hosts[number].address for number in numbers]
@@ -195,3 +185,5 @@ class Cluster:
                 time.sleep(0.1)
         for node in self.nodes.values():
             node.kill()
+        if self.ensemble is not None:
+            self.ensemble.down()

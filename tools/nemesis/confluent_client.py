@@ -203,6 +203,7 @@ class ConfluentConsumer:
                 "fetch.wait.max.ms": 200,
             }
         )
+        self._is_member = False
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         self._consumer.assign(
@@ -216,6 +217,7 @@ class ConfluentConsumer:
         def revoked(*_: object) -> None:
             on_assigned([])
 
+        self._is_member = True
         self._consumer.subscribe(list(topics), on_assign=assigned, on_revoke=revoked, on_lost=revoked)
 
     def poll(self, timeout_s: float) -> Sequence[Record]:
@@ -247,6 +249,17 @@ class ConfluentConsumer:
         return self._consumer.consumer_group_metadata()
 
     def close(self) -> None:
+        """Gives its partitions back first.
+
+        A rebalance that waits when a consumer is closed may hang in rd_kafka_assign() for ever, with Python's
+        interpreter lock held, so that the whole process stands still (librdkafka issue 4884).
+        """
+        if self._is_member:
+            self._consumer.unsubscribe()
+            limit = time.monotonic() + CALL_S
+            while self._consumer.assignment() and time.monotonic() < limit:
+                # What it returns is not processed: nobody commits it.
+                self._consumer.poll(0.05)
         self._consumer.close()
 
 

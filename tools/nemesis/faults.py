@@ -10,6 +10,7 @@ from enum import StrEnum
 from random import Random
 
 from tools.nemesis.cluster import Cluster
+from tools.nemesis.ensemble import ZooKeeperServer
 from tools.nemesis.packet_filter import Loss
 
 
@@ -24,6 +25,8 @@ class Kind(StrEnum):
     DISK_FULL = "disk full"
     SYNC_ERROR = "fsync EIO"
     CLOCK_JUMP = "clock jump"
+    ZOOKEEPER_KILL = "kill -9 of ZooKeeper"
+    ZOOKEEPER_PAUSE = "pause of ZooKeeper"
     # No fault that a cluster must survive: with it a run must find lost writes, or the nemesis is blind.
     PLANTED_LOSS = "planted loss"
 
@@ -38,6 +41,8 @@ NEEDS: Mapping[Kind, str] = {
     Kind.SYNC_ERROR: "shim",
     Kind.CLOCK_JUMP: "shim",
 }
+# In ZooKeeper mode alone.
+OF_ZOOKEEPER = (Kind.ZOOKEEPER_KILL, Kind.ZOOKEEPER_PAUSE)
 KILLS = (Kind.KILL, Kind.KILL_ALL, Kind.PLANTED_LOSS)
 # How often each is drawn.
 WEIGHTS: Mapping[Kind, int] = {
@@ -51,6 +56,8 @@ WEIGHTS: Mapping[Kind, int] = {
     Kind.DISK_FULL: 2,
     Kind.SYNC_ERROR: 2,
     Kind.CLOCK_JUMP: 3,
+    Kind.ZOOKEEPER_KILL: 3,
+    Kind.ZOOKEEPER_PAUSE: 3,
 }
 SHORTEST_S, LONGEST_S = 1.5, 7.0
 MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 5.0
@@ -124,7 +131,14 @@ def _draw(random: Random, kind: Kind, nodes: Sequence[int], start_s: float, end_
             chosen = list(nodes)
         case Kind.ONE_WAY_LOSS:
             chosen = random.sample(list(nodes), 2)
-        case Kind.PARTITION | Kind.ISOLATION | Kind.KILL | Kind.PAUSE:
+        case (
+            Kind.PARTITION
+            | Kind.ISOLATION
+            | Kind.KILL
+            | Kind.PAUSE
+            | Kind.ZOOKEEPER_KILL
+            | Kind.ZOOKEEPER_PAUSE
+        ):
             chosen = random.sample(list(nodes), random.randint(1, minority))
         case _:
             chosen = [random.choice(list(nodes))]
@@ -154,11 +168,13 @@ class Injector:
         """The kinds that this machine can do, and the reasons why it cannot do others."""
         lacking = self._cluster.hosts.lacking
         missing = {kind: lacking[need] for kind, need in NEEDS.items() if need in lacking}
-        return [kind for kind in WEIGHTS if kind not in missing], missing
+        others = OF_ZOOKEEPER if self._cluster.ensemble is None else ()
+        return [kind for kind in WEIGHTS if kind not in missing and kind not in others], missing
 
     def may_end(self, node_id: int) -> bool:
         """Whether a node may end by itself now: its disk does not work, or has no space for metadata."""
-        ending = (Kind.SYNC_ERROR,) if node_id % 2 else (Kind.DISK_FULL, Kind.SYNC_ERROR)
+        has_space = node_id % 2 or self._cluster.ensemble is not None
+        ending = (Kind.SYNC_ERROR,) if has_space else (Kind.DISK_FULL, Kind.SYNC_ERROR)
         return any(node_id in fault.nodes and fault.kind in ending for fault in self._active)
 
     def inject(self, fault: Fault) -> None:
@@ -177,6 +193,11 @@ class Injector:
                 node.resume()
             if not node.is_up:
                 node.start()
+        if self._cluster.ensemble is not None:
+            for server in self._cluster.ensemble.servers.values():
+                server.resume()
+                if not server.is_up:
+                    server.start()
 
     def _apply(self, fault: Fault, *, on: bool) -> None:
         handlers: dict[Kind, Callable[[Fault, bool], None]] = {
@@ -186,6 +207,8 @@ class Injector:
             Kind.DISK_FULL: self._fill_disk,
             Kind.SYNC_ERROR: self._fail_syncs,
             Kind.CLOCK_JUMP: self._shift_clock,
+            Kind.ZOOKEEPER_KILL: self._kill_zookeeper,
+            Kind.ZOOKEEPER_PAUSE: self._pause_zookeeper,
             Kind.PLANTED_LOSS: self._lose,
         }
         handlers.get(fault.kind, self._filter)(fault, on)
@@ -197,6 +220,25 @@ class Injector:
                 node.kill()
             elif not node.is_up and not self.is_killed(node_id):
                 node.start()
+
+    def _kill_zookeeper(self, fault: Fault, on: bool) -> None:
+        for server in self._servers(fault):
+            if on:
+                server.kill()
+            elif not server.is_up:
+                server.start()
+
+    def _pause_zookeeper(self, fault: Fault, on: bool) -> None:
+        for server in self._servers(fault):
+            if on:
+                server.pause()
+            else:
+                server.resume()
+
+    def _servers(self, fault: Fault) -> list[ZooKeeperServer]:
+        ensemble = self._cluster.ensemble
+        assert ensemble is not None, "these faults are of ZooKeeper mode"
+        return [ensemble.servers[number] for number in fault.nodes]
 
     def is_killed(self, node_id: int) -> bool:
         return any(node_id in fault.nodes and fault.kind in KILLS for fault in self._active)

@@ -6,6 +6,7 @@ Without root, nodes share this host: faults of the network, names and full disks
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -22,6 +23,10 @@ DISK_BYTES = 256 << 20
 BALLAST = "ballast"
 # `ip netns exec` mounts what is in the folder of a namespace over the files of /etc.
 NAMESPACE_FILES = Path("/etc/netns")
+# Of all hosts that this process makes: in their names, and between their networks.
+_numbers = itertools.count()
+_LETTERS = "abcdefghijklm"
+_DISTANCE = 3_847
 _STEP_BYTES = 4 << 20
 
 
@@ -63,8 +68,10 @@ class Hosts:
         self.filter: PacketFilter | None = None
         self._folder = folder
         self._names = names
-        self._name = f"nm{os.getpid() % 10_000}"
-        subnet = os.getpid() % 50_000
+        # Other processes may have hosts too, and this one others that are not closed yet.
+        number = next(_numbers)
+        self._name = f"nm{os.getpid()}{_LETTERS[number % len(_LETTERS)]}"
+        subnet = (os.getpid() + number * _DISTANCE) % 50_000
         self._network = f"10.{20 + subnet // 250}.{subnet % 250}"
         self.client_address = f"{self._network}.254"
         self._made: list[Sequence[str]] = []

@@ -67,6 +67,11 @@ The second is rare. Version 214f026 had three such records with five nodes and s
 were not kept, so that its cause is inferred, and later runs of the seed had none. Under 30 kills of all nodes
 librdkafka bumped its epoch once, after these answers, which the logs show to be right: the sequence number
 before the refused ones was the last in the log, and nothing was there twice.
+
+A third one stopped a whole run of `make verify PART=cluster` on a busy machine: a rebalance that waited when
+a consumer was closed hung in `rd_kafka_assign()` (librdkafka issue 4884), with Python's interpreter lock
+held, so that every client of the process stood still; the stacks of its threads show it. Consumers of the
+load therefore give their partitions back before they are closed.
 """
 
 

@@ -1,4 +1,4 @@
-/* Preloaded into a node: shifts its wall clock, and lets its syncs fail, as a file shared with the nemesis says.
+/* Preloaded into a node: shifts its wall clock, and lets its syncs fail or take long, as a file shared with the nemesis says.
  *
  * CLOCK_REALTIME alone is shifted; monotonic clocks, on which timers depend, are those of the machine.
  */
@@ -17,6 +17,7 @@ struct control {
     int64_t clock_shift_ns;
     int64_t sync_errno;   /* 0: syncs work */
     int64_t failed_syncs; /* how many have failed */
+    int64_t sync_delay_ns;
 };
 
 static struct control none;
@@ -69,6 +70,11 @@ time_t time(time_t *result) {
 }
 
 static int fails(void) {
+    int64_t delay_ns = control->sync_delay_ns;
+    if (delay_ns > 0) {
+        struct timespec delay = {delay_ns / 1000000000LL, delay_ns % 1000000000LL};
+        nanosleep(&delay, NULL);
+    }
     if (!control->sync_errno)
         return 0;
     __atomic_fetch_add(&control->failed_syncs, 1, __ATOMIC_RELAXED);

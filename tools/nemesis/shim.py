@@ -11,8 +11,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("shim.c")
 _SLOT = struct.Struct("=q")
-_CLOCK_SHIFT, _SYNC_ERROR, _FAILED_SYNCS = 0, 8, 16
-_SIZE = 24
+_CLOCK_SHIFT, _SYNC_ERROR, _FAILED_SYNCS, _SYNC_DELAY = 0, 8, 16, 24
+_SIZE = 32
 
 
 def build_shim(folder: Path) -> Path | None:
@@ -39,6 +39,10 @@ class Control:
 
     def fail_syncs(self, *, fail: bool) -> None:
         _SLOT.pack_into(self._map, _SYNC_ERROR, errno.EIO if fail else 0)
+
+    def delay_syncs(self, seconds: float) -> None:
+        """Each takes so much longer."""
+        _SLOT.pack_into(self._map, _SYNC_DELAY, int(seconds * 1_000_000_000))
 
     @property
     def failed_syncs(self) -> int:

@@ -590,3 +590,8 @@ class KafkaError(Exception):
     @property
     def retriable(self) -> bool:
         return ERRORS[self.code].retriable
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it; empty if the message says it all.  The client's errors have one."""
+        return ""

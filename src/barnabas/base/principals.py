@@ -6,3 +6,5 @@ from __future__ import annotations
 ANONYMOUS = "User:ANONYMOUS"
 # Of the requests between the nodes of a cluster, as long as there is one principal.
 OWN_PRINCIPAL = ANONYMOUS
+# Where the requests of a node itself come from.
+LOCALHOST = "127.0.0.1"

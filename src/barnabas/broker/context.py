@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.config.node.node import Node
@@ -10,6 +11,7 @@ from barnabas.metadata.image import Image
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.random import Random
 
 
@@ -46,3 +48,12 @@ class ReplicaContext(BrokerContext, Protocol):
 
     @property
     def broker_epoch(self) -> int: ...
+
+
+class Loop(Protocol):
+    """The event loop as a broker uses it; see `runtime.loop.reactor.Reactor`."""
+
+    @property
+    def timers(self) -> TimerService: ...
+
+    def at_tick_end(self, action: Callable[[], None], /) -> None: ...

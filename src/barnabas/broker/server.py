@@ -14,24 +14,27 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, cast
 
 from barnabas.base.units import NS_PER_MS
+from barnabas.broker.context import Loop
 from barnabas.broker.coordinators.coordinators import Coordinators
 from barnabas.broker.coordinators.shards import Shards
 from barnabas.broker.coordinators.transactions import Transactions
-from barnabas.broker.log_directories import LogDirectories, epoch_of_last_life, open_folders
+from barnabas.broker.log_directories import LogDirectories, epoch_of_last_life
 from barnabas.broker.metadata.auto_topic_creation import AutoTopics
 from barnabas.broker.metadata.broker_lifecycle import Lifecycle, State
+from barnabas.broker.metadata.image_waits import ImageWaits
 from barnabas.broker.metadata.publishers import publishers_for
-from barnabas.broker.metadata.supported_features import supported_features
+from barnabas.broker.metrics.node_gauges import add_node_gauges
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
+from barnabas.broker.modes.metadata import BrokerLifecycle, ClusterMetadata
 from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.network.dispatch import Dispatch
 from barnabas.broker.network.listener import BrokerListener, drain_all
 from barnabas.broker.network.ports import taking
-from barnabas.broker.network.request_steps import RequestWork, Steps
+from barnabas.broker.network.request_steps import RequestWork, Steps, awaited
 from barnabas.broker.network.routes import Role, Route, routes_for
 from barnabas.broker.peers.broker_channel import BrokerChannel
 from barnabas.broker.peers.peers import Peers
@@ -42,8 +45,8 @@ from barnabas.broker.replication.follower_effects import FollowerEffects
 from barnabas.broker.replication.replication_metrics import add_replication_metrics
 from barnabas.broker.replication.truncations import Truncations
 from barnabas.broker.security.authorizer import Authorizer
+from barnabas.broker.security.node_security import NodeSecurity
 from barnabas.broker.security.standard_authorizer import authorizer_for
-from barnabas.config.errors import ConfigError
 from barnabas.config.layers import Layers
 from barnabas.config.node.listeners import Endpoint
 from barnabas.config.node.node import Node
@@ -55,12 +58,14 @@ from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.promise import Promise
-from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.network import Network
 from barnabas.runtime.random import Random, random_uuid
+from barnabas.runtime.zookeeper.client import ZooKeeperClient
 from barnabas.storage.failure import explain
 
 if TYPE_CHECKING:
+    from barnabas.broker.modes.zookeeper.zookeeper_metadata import ZooKeeperMetadata
+    from barnabas.broker.modes.zookeeper.zookeeper_mode import PostingLoop
     from barnabas.coordinator.group.machine import GroupMachine
 
 logger = logging.getLogger(__name__)
@@ -69,15 +74,6 @@ logger = logging.getLogger(__name__)
 DRAIN_MS = 5_000
 # How long a controlled shutdown may take before the broker stops anyway (as in Apache Kafka).
 CONTROLLED_SHUTDOWN_MS = 5 * 60 * 1_000
-
-
-class Loop(Protocol):
-    """The event loop as a broker uses it; see `runtime.loop.reactor.Reactor`."""
-
-    @property
-    def timers(self) -> TimerService: ...
-
-    def at_tick_end(self, action: Callable[[], None], /) -> None: ...
 
 
 class Broker:
@@ -94,39 +90,31 @@ class Broker:
         network: Network,
         workers: WorkerPool,
         host_name: Callable[[], str],
+        zookeeper: ZooKeeperClient | None = None,
     ) -> None:
-        _refuse_unbuilt(node)
+        """`zookeeper` replaces the client of a real ensemble, in ZooKeeper mode."""
         self.node = node
         self.clock = clock
         self.random = random
         self.layers = Layers(node.settings.given, node.mode)
         self.settings: Settings = node.settings
-        self.supported_features = supported_features(node.settings)
         self.authorizer: Authorizer = authorizer_for(node.settings)
         self.quotas: Quotas = ClientQuotas(node.settings, clock)
         self.metrics = Metrics()
         self.auto_topics = AutoTopics(self)
+        self.image_waits = ImageWaits(clock, loop.timers)
         # Called once, with the reason, when the broker cannot continue; its owner must stop it.
         self.on_fatal: Callable[[BaseException], None] = _log_fatal
-        self.metadata = KraftMetadata(
-            node,
-            disk=disk,
-            clock=clock,
-            random=random,
-            timers=loop.timers,
-            workers=workers,
-            network=network,
-            on_failure=self._metadata_failed,
-        )
-        self.image: Image = self.metadata.image
-        self.lifecycle = Lifecycle(
-            node.node_id, random_uuid(random), node.settings, self.metadata, clock, loop.timers
-        )
+        self.security = NodeSecurity(node, lambda: self.image, random=random, clock=clock, workers=workers)
         self._disk = disk
         self._loop = loop
         self._network = network
         self._workers = workers
         self._host_name = host_name
+        self._zookeeper = zookeeper
+        self.metadata, self.lifecycle = self._mode()
+        self.supported_features = self.metadata.supported_features()
+        self.image: Image = self.metadata.image
         self._folders: LogDirectories | None = None
         self._replicas: ReplicaManager | None = None
         self._coordinators: Coordinators | None = None
@@ -135,11 +123,50 @@ class Broker:
         self._failure: BaseException | None = None
         self._limits = ConnectionLimits(node.settings, node.listeners)
         self._work = RequestWork(loop.timers, clock.monotonic_ns)
-        self._cancel_start: Callable[[], None] = _nothing
+        self._cancel_start: Callable[[], None] = lambda: None
         self._listeners = self._make_listeners(network)
-        self._add_gauges()
+        add_node_gauges(
+            self.metrics,
+            image=lambda: self.image,
+            connections=lambda: self._limits.total,
+            apply_errors=lambda: self.metadata.publish_errors,
+            replicas=lambda: self._replicas,
+            folders=lambda: self._folders,
+        )
 
-    # Used by handlers -------------------------------------------------------------------------------------
+    def _mode(self) -> tuple[ClusterMetadata, BrokerLifecycle]:
+        """The only place that chooses the mode."""
+        node, timers = self.node, self._loop.timers
+        if node.mode is Mode.ZOOKEEPER:
+            # Imported here: KRaft mode needs neither this nor its library.
+            from barnabas.broker.modes.zookeeper.zookeeper_mode import real_client, zookeeper_mode
+
+            return zookeeper_mode(
+                node,
+                self._zookeeper or real_client(node, cast("PostingLoop", self._loop), self.clock),
+                disk=self._disk,
+                clock=self.clock,
+                random=self.random,
+                timers=timers,
+                workers=self._workers,
+                network=self._network,
+                security=self.security.towards_brokers,
+                on_failure=self._metadata_failed,
+                replicas=lambda: self._replicas,
+            )
+        metadata = KraftMetadata(
+            node,
+            disk=self._disk,
+            clock=self.clock,
+            random=self.random,
+            timers=timers,
+            workers=self._workers,
+            network=self._network,
+            security=self.security.towards_controllers,
+            on_failure=self._metadata_failed,
+        )
+        own_id = random_uuid(self.random)
+        return metadata, Lifecycle(node.node_id, own_id, node.settings, metadata, self.clock, timers)
 
     @property
     def broker_epoch(self) -> int:
@@ -166,9 +193,14 @@ class Broker:
         return self._coordinators.transactions
 
     @property
-    def kraft_version(self) -> int:
-        """The level of kraft.version; 0 for static voters."""
-        return self.metadata.kraft_version
+    def quorum(self) -> KraftMetadata:
+        """For the handlers that only KRaft mode has."""
+        return cast("KraftMetadata", self.metadata)
+
+    @property
+    def zookeeper(self) -> ZooKeeperMetadata:
+        """For the handlers that only ZooKeeper mode has."""
+        return cast("ZooKeeperMetadata", self.metadata)
 
     @property
     def controller_id(self) -> int:
@@ -196,20 +228,32 @@ class Broker:
 
         Whoever starts a broker stops it, also after a failure.
         """
-        self._folders = open_folders(self._disk, self.node, self.random, self.clock)
-        for path, reason in self._folders.dirs.offline.items():
-            logger.error("the log directory %s is offline: %s", path, reason)
+        opened = self.metadata.open_folders()
         for broker_listener in self._listeners.values():
             with taking(broker_listener.endpoint, "listeners"):
                 broker_listener.bind()
         self.metadata.controller_endpoints = self._reachable(self.node.listeners.advertised_controllers)
-        for publisher in publishers_for(self, self.node.node_id):
-            self.metadata.install(publisher)
-        done, self._cancel_start = self._work.start(self._start_up(self.metadata.start()))
+        # In KRaft mode the folders are open now, and what they lack is raised at once.
+        started = self._begin(opened.value) if opened.done and opened.error is None else None
+        done, self._cancel_start = self._work.start(self._start_up(opened, started))
         return done
 
-    def _start_up(self, metadata_started: Promise[None]) -> Steps[None]:
+    def _begin(self, folders: LogDirectories) -> Promise[None]:
+        self._folders = folders
+        self.node = self.metadata.node
+        for path, reason in folders.dirs.offline.items():
+            logger.error("the log directory %s is offline: %s", path, reason)
+        for publisher in publishers_for(self, self.node.node_id):
+            self.metadata.install(publisher)
+        return self.metadata.start()
+
+    def _start_up(self, opened: Promise[LogDirectories], started: Promise[None] | None) -> Steps[None]:
         """The steps of the startup, each of which waits for a promise; an exception fails the startup."""
+        folders = yield from awaited(opened)
+        metadata_started = started or self._begin(folders)
+        for broker_listener in self._listeners.values():
+            if broker_listener.sasl is not None:
+                yield broker_listener.sasl.prepared
         # Other voters vote and fetch before there is a leader.
         for broker_listener in self._listeners.values():
             if broker_listener.role is Role.CONTROLLER:
@@ -224,6 +268,8 @@ class Broker:
             self._register()
             yield self.lifecycle.caught_up
             yield replicas.start()
+            if self.metadata.serves_before_registration:
+                self._open_inter_broker()
             yield self.lifecycle.ready_to_unfence()
             # The broker leads its partitions, which happens in slices, before it accepts clients.
             yield replicas.transitions.carry_out(())
@@ -240,6 +286,7 @@ class Broker:
             timers=self._loop.timers,
             workers=self._workers,
             at_tick_end=self._loop.at_tick_end,
+            policy=self.metadata.transition_policy(),
         )
         replicas.on_dir_failed.append(self._dir_failed)
         replicas.storage.manager.full.listeners.append(self._space_changed)
@@ -272,6 +319,7 @@ class Broker:
             clock=self.clock,
             timers=self._loop.timers,
             random=self.random,
+            security=self.security.towards_brokers,
         )
 
     def _register(self) -> None:
@@ -284,9 +332,14 @@ class Broker:
             epoch_of_last_life(self._disk, self._folders.dirs),
         )
 
+    def _open_inter_broker(self) -> None:
+        self._listeners[self.node.listeners.inter_broker_name].open()
+
     def _accept_clients(self) -> None:
+        is_open = self.metadata.serves_before_registration
         for broker_listener in self._listeners.values():
-            if broker_listener.role is not Role.CONTROLLER:
+            was_opened = broker_listener.role is Role.INTER_BROKER and is_open
+            if broker_listener.role is not Role.CONTROLLER and not was_opened:
                 broker_listener.open()
         places = ", ".join(
             f"{broker_listener.name} on {broker_listener.address}"
@@ -315,6 +368,8 @@ class Broker:
                 timers=self._loop.timers,
                 max_request_bytes=self.settings["socket.request.max.bytes"],
                 max_idle_ms=self.settings["connections.max.idle.ms"],
+                sasl=self.security.sasl_of(endpoint.listener_name),
+                tls=self.security.tls_of(endpoint.listener_name),
             )
         return listeners
 
@@ -343,6 +398,7 @@ class Broker:
     def take_image(self, image: Image) -> None:
         """Sets the committed image, which handlers use from now on."""
         self.image = image
+        self.security.tokens.take(image)
 
     def take_settings(self) -> None:
         """Applies the static settings with the dynamic ones of the cluster (KIP-226)."""
@@ -350,16 +406,15 @@ class Broker:
         own = self.image.configs_of(ConfigResource.BROKER, str(self.node.node_id))
         self.layers = self.layers.with_cluster(wide).with_broker(own)
         self.settings = self.layers.settings()
+        self.security.tls.apply(self.settings)
         self._limits.configure(self.settings)
         for broker_listener in self._listeners.values():
             broker_listener.make_room()
 
     def _dir_failed(self, path: str, directory_id: object) -> None:
         assert self._folders is not None
-        known = self._folders.directory_ids.get(path)
-        if known is not None:
-            self.lifecycle.dir_failed(known)
-        if path == self.node.metadata_log_dir:
+        self.lifecycle.dir_failed(self._folders.directory_ids.get(path))
+        if path == self.metadata.log_dir:
             reason = self._folders.dirs.offline.get(path, f"{path} has failed")
             self._metadata_failed(OSError(f"the metadata log is lost with its directory: {reason}"))
         elif not self._folders.dirs.live:
@@ -433,58 +488,12 @@ class Broker:
             logger.info("node %d has stopped", self.node.node_id)
         done.set(None)
 
-    # Metrics ------------------------------------------------------------------------------------------------
-
-    def _add_gauges(self) -> None:
-        gauge = self.metrics.gauge
-        gauge("connections", "connections that are open", lambda: self._limits.total)
-        gauge("topics", "topics of the cluster", lambda: len(self.image.topics))
-        gauge("metadata_offset", "offset of the last committed metadata record", lambda: self.image.offset)
-        gauge(
-            "metadata_apply_errors",
-            "times that a part of the broker failed to act on committed metadata",
-            lambda: self.metadata.publish_errors,
-        )
-        gauge(
-            "partitions",
-            "partitions with a replica here",
-            lambda: 0 if self._replicas is None else len(self._replicas.partitions),
-        )
-        gauge(
-            "failed_partitions",
-            "partitions that a fault keeps out of service; the log names them",
-            lambda: 0 if self._replicas is None else self._replicas.failed_count,
-        )
-        gauge(
-            "offline_log_dirs",
-            "log directories that do not serve",
-            lambda: 0 if self._folders is None else len(self._folders.dirs.offline),
-        )
-        gauge(
-            "full_log_dirs",
-            "log directories that refuse writes for lack of space",
-            lambda: 0 if self._replicas is None else len(self._replicas.storage.manager.full),
-        )
-
-
-def _refuse_unbuilt(node: Node) -> None:
-    """The only place that chooses the mode."""
-    if node.mode is Mode.ZOOKEEPER:
-        raise ConfigError(
-            "process.roles is not set, which means ZooKeeper mode, and that is not built yet; "
-            "set process.roles=broker,controller for a node of its own"
-        )
-
 
 def _explained(error: BaseException) -> str:
     """Returns the error with advice, if the disk is the cause."""
     if isinstance(error, OSError) and error.errno is not None:
         return f"{error.filename}: {explain(error)}"
     return str(error)
-
-
-def _nothing() -> None:
-    """There is no start to cancel."""
 
 
 def _log_fatal(error: BaseException) -> None:

@@ -86,9 +86,16 @@ class Timeline:
 
     # Sources
 
-    def committed(self, before: Image, batch: MetadataBatch, has_expired: HasExpired | None = None) -> None:
+    def committed(
+        self,
+        before: Image,
+        batch: MetadataBatch,
+        has_expired: HasExpired | None = None,
+        *,
+        on_zookeeper: bool = False,
+    ) -> None:
         """Adds the events of a committed batch; see `metadata.timeline.record_events`."""
-        for event in record_events(before, batch, has_expired):
+        for event in record_events(before, batch, has_expired, on_zookeeper=on_zookeeper):
             self._append(event)
         self.recorded_offset = batch.last_offset
 

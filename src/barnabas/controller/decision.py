@@ -20,6 +20,8 @@ class Context:
     next_offset: int
     version: int = 0
     principal: str = ""
+    # Wall time, for what is written down with a time.
+    wall_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

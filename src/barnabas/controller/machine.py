@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.controller.activation import activation_records
-from barnabas.controller.brokers import brokers, controllers, directories, producer_ids
+from barnabas.controller.brokers import brokers, controlled_shutdown, controllers, directories, producer_ids
 from barnabas.controller.configs import configs, features, quotas
 from barnabas.controller.decision import Context, Decision
 from barnabas.controller.replication import alter_partition, alter_partition_reassignments, elections
-from barnabas.controller.security import acls, scram
+from barnabas.controller.security import acls, scram, tokens
 from barnabas.controller.state import ControllerOptions, ControllerState
 from barnabas.controller.topics import deletions, partitions, topics
 from barnabas.metadata.delta import Delta
@@ -31,15 +31,19 @@ from barnabas.protocol.messages.alter_user_scram_credentials import AlterUserScr
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
 from barnabas.protocol.messages.create_acls import CreateAclsRequest
+from barnabas.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
+from barnabas.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from barnabas.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.schema import Message
@@ -58,15 +62,19 @@ _DECISIONS: dict[type[Message], Decide] = {
     AssignReplicasToDirsRequest: directories.assign_replicas,
     BrokerHeartbeatRequest: brokers.heartbeat,
     BrokerRegistrationRequest: brokers.register_broker,
+    ControlledShutdownRequest: controlled_shutdown.controlled_shutdown,
     ControllerRegistrationRequest: controllers.register_controller,
     CreateAclsRequest: acls.create_acls,
+    CreateDelegationTokenRequest: tokens.create_token,
     CreatePartitionsRequest: partitions.create_partitions,
     CreateTopicsRequest: topics.create_topics,
     DeleteAclsRequest: acls.delete_acls,
     DeleteTopicsRequest: deletions.delete_topics,
     ElectLeadersRequest: elections.elect_leaders,
+    ExpireDelegationTokenRequest: tokens.expire_token,
     IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
     ListPartitionReassignmentsRequest: alter_partition_reassignments.list_reassignments,
+    RenewDelegationTokenRequest: tokens.renew_token,
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
 }
@@ -135,6 +143,10 @@ class Controller:
     def continue_shutdowns(self) -> list[Message]:
         """Move a batch of partitions of a broker in controlled shutdown; call again until empty."""
         return brokers.continue_shutdowns(self.state)
+
+    def remove_over_tokens(self, now_ms: int) -> list[Message]:
+        """Remove a batch of delegation tokens that are over; call again until empty."""
+        return tokens.remove_over(self.state, now_ms)
 
     def balance_leaders(self) -> list[Message]:
         return elections.balance_leaders(self.state)

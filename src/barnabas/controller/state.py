@@ -5,7 +5,7 @@ Decisions belong in the area modules.  Only `apply` changes the durable part, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.base.errors import ErrorCode, KafkaError
@@ -18,7 +18,9 @@ from barnabas.controller.configs.policies import AlterConfigPolicy, CreateTopicP
 from barnabas.controller.quorum_view import FixedQuorum, QuorumView
 from barnabas.controller.replication.partition_index import Entry, PartitionIndex
 from barnabas.controller.security.acl_index import AclIndex
+from barnabas.controller.store import METADATA_LOG_POLICY, StorePolicy
 from barnabas.controller.topics.colliding_names import CollidingNames
+from barnabas.controller.topics.described_configs import DescribedConfigs
 from barnabas.controller.topics.placement import UsableBroker
 from barnabas.metadata.cluster import Broker
 from barnabas.metadata.delta import Delta
@@ -28,6 +30,7 @@ from barnabas.metadata.levels import DIRECTORIES_LEVEL
 from barnabas.metadata.topics import Topic
 from barnabas.protocol.schema import Message
 from barnabas.runtime.random import Random
+from barnabas.security.delegation_tokens import TokenIndex
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
@@ -47,6 +50,13 @@ class ControllerOptions:
     controller_ids: frozenset[int] = frozenset()
     create_topic_policy: CreateTopicPolicy | None = None
     alter_config_policy: AlterConfigPolicy | None = None
+    policy: StorePolicy = METADATA_LOG_POLICY
+
+    @property
+    def token_secret(self) -> bytes | None:
+        """The key that signs delegation tokens; None if they are not enabled."""
+        given = self.static["delegation.token.secret.key"]
+        return None if given is None or not given.value else str(given.value).encode()
 
     @property
     def session_timeout_ns(self) -> int:
@@ -63,11 +73,16 @@ class ControllerState:
     heartbeats: Heartbeats = field(init=False)
     colliding: CollidingNames = field(init=False)
     acl_index: AclIndex = field(init=False)
+    described_configs: DescribedConfigs = field(init=False, default_factory=DescribedConfigs)
     # Offsets of the registration records; a broker has caught up once it has read its own.
     registered_at: dict[int, int] = field(init=False)
+    # Topics whose deletion has begun, where that takes a while: nothing else is done to them.
+    deleting: Collection[str] = ()
+    # None if delegation tokens are not enabled.
+    token_index: TokenIndex | None = field(init=False)
     # Built when it is first needed.
     _built_index: PartitionIndex | None = field(init=False, default=None)
-    _layers: Layers = field(init=False)
+    _layers: Layers | None = field(init=False, default=None)
     _settings: Settings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +90,8 @@ class ControllerState:
         self.colliding = CollidingNames()
         self.acl_index = AclIndex()
         self.registered_at = {}
+        secret = self.options.token_secret
+        self.token_index = None if secret is None else TokenIndex(secret)
         self.load(self.image)
 
     def load(self, image: Image) -> None:
@@ -128,17 +145,20 @@ class ControllerState:
     # Configs
 
     def _load_configs(self) -> None:
-        self._layers = Layers(
+        layers = Layers(
             self.options.static.given,
             self.options.static.mode,
             cluster=dict(self.image.configs_of(ConfigResource.BROKER, "")),
             broker=dict(self.image.configs_of(ConfigResource.BROKER, str(self.options.node_id))),
         )
-        self._settings = self._layers.settings()
+        if layers != self._layers:
+            self._layers = layers
+            self._settings = layers.settings()
 
     @property
     def layers(self) -> Layers:
         """The config layers of this node, below those of a topic."""
+        assert self._layers is not None, "they are loaded with the first image"
         return self._layers
 
     @property

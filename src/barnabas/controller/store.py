@@ -8,10 +8,42 @@ reported as committed when leadership is lost may still be committed; they are t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.metadata.loader import MetadataBatch
 from barnabas.protocol.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class StorePolicy:
+    """What a store demands of decisions.  The defaults are those of the metadata log."""
+
+    # A reassignment ends with the ISR change that completes it; else in steps of its own afterwards.
+    reassigns_in_one_step: bool = True
+    # A leader that shrinks its ISR keeps its epoch at every level of metadata.version.
+    leaders_shrink_within_epoch: bool = False
+    # A request may alter credentials of one user for several mechanisms.
+    alters_mechanisms_together: bool = False
+    # What is said when there are fewer brokers than replicas.
+    too_few_brokers: str = (
+        "The target replication factor of {wanted} cannot be reached because only {present} broker(s) are"
+        " registered."
+    )
+    # What is said of names that differ in . and _ only, and of numbers of partitions that are no growth.
+    colliding_topic: str = "Topic '{name}' collides with existing topic: {other}"
+    fewer_partitions: str = (
+        "The topic {name} currently has {present} partition(s); {wanted} would not be an increase."
+    )
+    as_many_partitions: str = "Topic already has {present} partition(s)."
+    # Why there is no election.
+    no_topic: str = "No such topic as {name}"
+    no_partition: str = "No such partition as {name}-{number}"
+    # Put before the reason why replicas cannot be placed.
+    placement_refused: str = "Unable to replicate the partition {wanted} time(s): "
+
+
+METADATA_LOG_POLICY = StorePolicy()
 
 
 class ControllerStore(Protocol):

@@ -66,6 +66,12 @@ class Timers:
         if self._timers.pop(key, None) is not None:
             self._sweep()
 
+    def postpone(self, delay_ms: int, wanted: Callable[[Hashable], bool]) -> None:
+        """Every wanted timer is due so much later: time has passed that does not count."""
+        for key, timer in self._timers.items():
+            if wanted(key):
+                timer.deadline_ms += delay_ms
+
     def clear(self) -> None:
         """Cancel all timers."""
         self._timers.clear()

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.base.errors import KafkaError
@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
-        # The format that the log pipeline reads (barnabas.spark.logs).
+        # As the log pipeline reads it (barnabas.spark.logs).
         time = f"{moment.isoformat(timespec='milliseconds')}Z"
         entry: dict[str, object] = {"time": time, "level": record.levelname, "logger": record.name}
         if self._service is not None:
@@ -71,7 +71,7 @@ class Handler(logging.Handler):
         service: str | None = None,
         level: int = logging.NOTSET,
         close_timeout_ms: int = CLOSE_TIMEOUT_MS,
-        **options: object,
+        **options: Any,
     ) -> None:
         super().__init__(level)
         self.topic = topic

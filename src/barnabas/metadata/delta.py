@@ -7,7 +7,8 @@ Publishers act on a delta by comparing `before` and `image` for the keys in its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from immutables import Map
@@ -19,6 +20,9 @@ from barnabas.metadata.image import ConfigResource, Image, QuotaEntity
 from barnabas.metadata.topics import Partition, Topic
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
+
+_FIELDS = tuple(field.name for field in fields(Image))
+_values = attrgetter(*_FIELDS)
 
 
 class InconsistentRecordError(Exception):
@@ -71,7 +75,8 @@ class Delta:
     def image(self) -> Image:
         """The image after the records so far."""
         if self._image is None:
-            self._image = replace(self.before, **self._changed)
+            # As `dataclasses.replace` would, which takes longer; this is done for every batch of the log.
+            self._image = Image(**dict(zip(_FIELDS, _values(self.before), strict=True)) | self._changed)
         return self._image
 
     def _current(self, field: str) -> Any:
@@ -156,7 +161,9 @@ class Delta:
 
     def _set_topic(self, topic: Topic) -> None:
         self.topics.add(topic.id)
-        self._set(topics=self._current("topics").set(topic.id, topic))
+        # Not `_set`: most records of a large log change a topic.
+        self._changed["topics"] = self._current("topics").set(topic.id, topic)
+        self._image = None
 
     def _set_partition(self, topic: Topic, number: int, partition: Partition) -> None:
         self.partitions.add((topic.id, number))

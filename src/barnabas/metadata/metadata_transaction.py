@@ -5,7 +5,7 @@ Handles metadata transactions (KIP-868), whose records take effect at the end of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from barnabas.metadata.delta import Delta, InconsistentRecordError
 from barnabas.metadata.image import EMPTY_IMAGE, Image
@@ -16,7 +16,9 @@ from barnabas.protocol.records.metadata import (
 )
 from barnabas.protocol.schema import Message
 
-_BOUNDARIES = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+_BOUNDARIES: frozenset[type] = frozenset(
+    (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+)
 
 
 class MetadataTransaction:
@@ -30,11 +32,13 @@ class MetadataTransaction:
         """Whether a transaction has begun and has been neither ended nor aborted."""
         return self._held is not None
 
-    def take(self, records: Iterable[Message]) -> Sequence[Message]:
+    def take(self, records: Sequence[Message]) -> Sequence[Message]:
         """Process the next records of the log; returns those that take effect now."""
+        if self._held is None and _BOUNDARIES.isdisjoint(map(type, records)):
+            return records
         effective: list[Message] = []
         for record in records:
-            if isinstance(record, _BOUNDARIES):
+            if type(record) in _BOUNDARIES:
                 effective += self._handle_boundary(record)
             elif self._held is not None:
                 self._held.append(record)
@@ -67,7 +71,7 @@ class Replay:
         """Whether a transaction has begun and has been neither ended nor aborted."""
         return self._transaction.is_open
 
-    def take(self, records: Iterable[Message], last_offset: int, epoch: int, timestamp_ms: int) -> None:
+    def take(self, records: Sequence[Message], last_offset: int, epoch: int, timestamp_ms: int) -> None:
         """Process one batch; a control batch has no records."""
         for record in self._transaction.take(records):
             self.delta.replay(record)

@@ -91,14 +91,21 @@ def read_event(line: bytes) -> Event | None:
 HasExpired = Callable[[int], bool | None]
 
 
-def record_events(before: Image, batch: MetadataBatch, has_expired: HasExpired | None = None) -> list[Event]:
+def record_events(
+    before: Image,
+    batch: MetadataBatch,
+    has_expired: HasExpired | None = None,
+    *,
+    on_zookeeper: bool = False,
+) -> list[Event]:
     """The events of a committed batch; `before` is the image without it.
 
-    Only the active controller knows whose session `has_expired`: a record does not say why it fences.
+    Only the active controller knows whose session `has_expired`: a record does not say why it fences.  In
+    ZooKeeper mode a broker is fenced when its session has ended, and what follows is in later batches.
     """
     if not any(isinstance(record, _EVENTFUL) for record in batch.records):
         return []
-    reader = _BatchReader(before, batch.records, has_expired)
+    reader = _BatchReader(before, batch.records, has_expired, on_zookeeper=on_zookeeper)
     base_offset = batch.last_offset - len(batch.records) + 1
     events: list[Event] = []
     partitions = 0
@@ -131,8 +138,14 @@ class _BatchReader:
     """What the records of one batch change.  They are one decision: brokers explain partitions."""
 
     def __init__(
-        self, before: Image, batch_records: Sequence[Message], has_expired: HasExpired | None
+        self,
+        before: Image,
+        batch_records: Sequence[Message],
+        has_expired: HasExpired | None,
+        *,
+        on_zookeeper: bool,
     ) -> None:
+        self._on_zookeeper = on_zookeeper
         self._before = before
         self._has_expired = has_expired
         self._partitions: dict[object, Partition] = {}
@@ -177,6 +190,8 @@ class _BatchReader:
             case records.UnfenceBrokerRecord():
                 return _broker_event(Kind.BROKER_UNFENCED, record.id, "it has caught up with the metadata")
             case records.UnregisterBrokerRecord():
+                if self._on_zookeeper:
+                    return None  # It was fenced before.
                 return _broker_event(
                     Kind.BROKER_UNREGISTERED, record.broker_id, "an administrator asked for it"
                 )
@@ -192,6 +207,8 @@ class _BatchReader:
         if known is not None:
             is_same = known.incarnation_id == record.incarnation_id
             cause = "it registered again" if is_same else "it has restarted"
+        if self._on_zookeeper:
+            cause = "it has a session with ZooKeeper"
         return _broker_event(
             Kind.BROKER_REGISTERED, record.broker_id, cause, f"broker epoch {record.broker_epoch}"
         )
@@ -212,6 +229,8 @@ class _BatchReader:
             cause = "it sent no heartbeat within broker.session.timeout.ms"
         elif broker_id in self._stopping:
             cause = "its controlled shutdown is complete"
+        elif self._on_zookeeper:
+            cause = "its session with ZooKeeper has ended"
         else:
             cause = "it stops" if has_expired is False else "it stopped, or sent no heartbeat in time"
         event = _broker_event(Kind.BROKER_FENCED, broker_id, cause)
@@ -279,6 +298,9 @@ class _BatchReader:
             return f"broker {broker_id} was unregistered"
         if broker_id in self._registered_ids:
             return f"broker {broker_id} has restarted"
+        known = self._before.brokers.get(broker_id)
+        if self._on_zookeeper and broker_id != NO_LEADER and (known is None or known.fenced):
+            return f"the session of broker {broker_id} has ended"
         return ""
 
 

@@ -18,6 +18,9 @@ NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1
 RECOVERED, RECOVERING = 0, 1
+# The partition epoch of a partition whose replicas were all dead since it was created (ZooKeeper mode): it
+# has no leader and no ISR, and nothing of its state is stored.
+NEVER_STORED = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ from barnabas.protocol.schema import Message
 M = TypeVar("M", bound=Message)
 
 METADATA_FRAME_VERSION = 1
+# Frame version, api key and version, if each is below 128.
+_SHORT_FRAME = 3
+_MANY_BYTES = 0x80
 _INT16 = struct.Struct(">h")
 
 # Coordinator -> the files under records/ that hold its keys and values.
@@ -70,17 +73,27 @@ def read_metadata_record(
     value: Buffer, classes: dict[int, type[Message]] | None = None
 ) -> tuple[Message, int]:
     """A record and its version; `classes` if it is not from the metadata log."""
-    reader = Reader(value)
-    frame_version = reader.unsigned_varint()
+    if len(value) >= _SHORT_FRAME and max(value[:_SHORT_FRAME]) < _MANY_BYTES:
+        # Each of the three numbers is one byte, as in every record so far.
+        (frame_version, key, version), position = value[:_SHORT_FRAME], _SHORT_FRAME
+    else:
+        reader = Reader(value)
+        frame_version, key, version = (reader.unsigned_varint() for _ in range(_SHORT_FRAME))
+        position = reader.position
     if frame_version != METADATA_FRAME_VERSION:
         raise ProtocolError(
             f"a metadata record has frame version {frame_version}, not {METADATA_FRAME_VERSION}"
         )
-    key, version = reader.unsigned_varint(), reader.unsigned_varint()
     known = (metadata_records() if classes is None else classes).get(key)
     if known is None:
         raise ProtocolError(f"there is no metadata record of type {key}")
-    return known.decode(memoryview(value)[reader.position :], version), version
+    message, end = known.decode_from(value, position, version)
+    if end != len(value):
+        raise ProtocolError(
+            f"{len(value) - end} bytes are left over behind version {version} of {known.schema.name}",
+            position=end,
+        )
+    return message, version
 
 
 def write_coordinator_key(key: Message) -> bytes:

@@ -409,6 +409,15 @@ class Partition(Generic[LogT]):
         self._propose([broker_id for broker_id in self.isr_order if broker_id not in lagging])
         return True
 
+    def propose_removing(self, broker_id: int) -> bool:
+        """Propose an ISR without this replica, however far it is; returns whether it was proposed."""
+        if not self.is_leader or self.proposal is not None or broker_id not in self.isr:
+            return False
+        if broker_id == self.rules.broker_id:
+            return False
+        self._propose([each for each in self.isr_order if each != broker_id])
+        return True
+
     def propose_resigning(self) -> bool:
         """A write was refused for lack of space: propose that the rest of the ISR goes on; returns whether.
 

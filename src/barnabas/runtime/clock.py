@@ -32,7 +32,28 @@ class SystemClock:
     wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> int:
-        return time.time_ns() // NS_PER_MS
+        return self.wall_ns() // NS_PER_MS
+
+
+class ShiftedClock:
+    """The machine's clocks, moved on by offsets that only grow: for tests of what time does."""
+
+    __slots__ = ("monotonic_offset_ns", "wall_offset_ms")
+
+    # The system's own functions: a test that freezes the time (freezegun replaces those of `time`) must not
+    # stop the brokers in its process.
+    _monotonic_ns = staticmethod(time.monotonic_ns)
+    _wall_ns = staticmethod(time.time_ns)
+
+    def __init__(self) -> None:
+        self.wall_offset_ms = 0
+        self.monotonic_offset_ns = 0
+
+    def wall_ms(self) -> int:
+        return self._wall_ns() // NS_PER_MS + self.wall_offset_ms
+
+    def monotonic_ns(self) -> int:
+        return self._monotonic_ns() + self.monotonic_offset_ns
 
 
 def thread_cpu_ns() -> int:

@@ -44,16 +44,25 @@ class SystemRandom:
 class SeededRandom:
     """The same seed gives the same numbers in every process."""
 
-    __slots__ = ("_source", "fraction", "seed")
+    __slots__ = ("_bits", "_source", "fraction", "seed")
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._source = random.Random(seed)
         # Not a method: a simulation draws several for every event.
         self.fraction: Callable[[], float] = self._source.random
+        self._bits: Callable[[int], int] = self._source.getrandbits
 
     def integer(self, low: int, high: int) -> int:
-        return self._source.randint(low, high)
+        """As `randint`, without the calls between."""
+        count = high - low + 1
+        if count <= 0:
+            raise ValueError(f"nothing lies between {low} and {high}")
+        length = count.bit_length()
+        drawn = self._bits(length)
+        while drawn >= count:
+            drawn = self._bits(length)
+        return low + drawn
 
     def bytes(self, count: int) -> bytes:
         return self._source.randbytes(count)

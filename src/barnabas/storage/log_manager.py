@@ -203,9 +203,9 @@ class LogManager:
     def identify_logs(self, topic_ids: Mapping[str, Uuid]) -> dict[TopicPartition, Uuid]:
         """The topic id of each log; what a crash has left without one belongs to the topic of that name."""
         for partition in self.logs:
-            if partition not in self.topic_ids:
+            if partition not in self.topic_ids and partition.topic in topic_ids:
                 self.topic_ids[partition] = self._unwritten_ids[partition] = topic_ids[partition.topic]
-        return {partition: self.topic_ids[partition] for partition in self.logs}
+        return {name: self.topic_ids[name] for name in self.logs if name in self.topic_ids}
 
     def _create(self, partition: TopicPartition, directory_id: Uuid | None, future: bool) -> Log:
         name = log_files.folder(*partition)

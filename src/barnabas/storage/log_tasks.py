@@ -199,6 +199,11 @@ class LogTasks:
 
     # The tasks
 
+    def retain_now(self, done: Piece) -> None:
+        """Run retention without waiting for its interval; `done` is called after the last log."""
+        self._pieces.extend(self._retention())
+        self._pieces.append(done)
+
     def _retention(self) -> Iterable[Piece]:
         """Retention of logs that are not compacted; the cleaner handles the others, to avoid conflicts."""
         return self._per_log(lambda log: None if log.options.cleanup_compact else self._expire(log))

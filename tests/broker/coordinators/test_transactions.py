@@ -236,6 +236,7 @@ def test_markers_of_many_partitions_are_sent_in_slices(monkeypatch: pytest.Monke
 @pytest.mark.trap
 def test_a_hanging_transaction_is_ended_by_an_administrator() -> None:
     """Trap 9: the last stable offset advances when a hanging transaction is aborted (KIP-664)."""
+    # cluster.md 24
     world = TxnWorld(level=1, options={"transaction.partition.verification.enable": "false"})
     assert world.write(0, "hangs", pid=77, version=9, name="lost").error_code == 0
     assert read(world).last_stable_offset == 0

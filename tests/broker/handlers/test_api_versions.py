@@ -62,8 +62,8 @@ def test_the_response_is_apache_kafkas_byte_for_byte(recorded: Any, role: str, v
     answer = api_versions.answer(
         routes_like(recording),
         FakeBroker().supported_features,
-        image_at(offset, features),
-        kraft_version=0,
+        features,
+        epoch=offset,
         all_features=version >= 4,
     )
     assert write_response(answer, version, 7)[4:] == golden
@@ -149,7 +149,7 @@ def test_features_of_the_cluster_are_announced() -> None:
         FeatureLevelRecord(name="metadata.version", feature_level=21),
         FeatureLevelRecord(name="group.version", feature_level=1),
     )
-    broker.kraft_version = 1
+    broker.metadata.kraft_version = 1
     answer = api_versions.handle(broker, NAMED, call_of(18, 4))
     finalized = [(one.name, one.max_version_level) for one in answer.finalized_features]
     assert finalized == [("group.version", 1), ("kraft.version", 1), ("metadata.version", 21)]

@@ -181,6 +181,7 @@ def test_unauthorized_topics_are_refused() -> None:
 
 
 def test_leader_epochs_are_checked() -> None:
+    # cluster.md 3
     world = world_with_records()
     world.partition_change("orders", leader=1)  # epoch 1
     request = fetch_request("orders", {0: 0})

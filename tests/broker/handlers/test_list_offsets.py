@@ -150,6 +150,7 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
 
 # KIP-207
 def test_a_new_leader_without_a_high_watermark_returns_offset_not_available() -> None:
+    # cluster.md 4
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1, 2])
     world.produce("orders", batch_of(b"a", time=T0))

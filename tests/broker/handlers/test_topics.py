@@ -9,13 +9,16 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.broker.handlers import create_partitions, create_topics, delete_topics
+from barnabas.broker.metadata.image_waits import ImageWaits
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.loop.timers import Timers
 from tests.broker.handlers.test_metadata import register, topic
 from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
+from tests.broker.worlds.steps import begun
 
 
 @pytest.fixture
@@ -43,6 +46,24 @@ def test_topics_are_created_by_the_controller(broker: Any) -> None:
     ((request, version, principal),) = broker.metadata.asked
     assert [one.name for one in request.topics] == ["a", "b"]
     assert (version, principal) == (7, "User:ANONYMOUS")
+
+
+def test_a_response_waits_until_this_broker_shows_the_topic(broker: Any) -> None:
+    """Of a request that was forwarded: the controller knows the topic before this broker does."""
+    broker.image_waits = waits = ImageWaits(broker.clock, Timers())
+    broker.metadata.install(waits)
+    result = CreateTopicsResponse.CreatableTopicResult(name="later", error_code=0, error_message=None)
+    answer = CreateTopicsResponse(throttle_time_ms=0, topics=[result])
+    broker.metadata.answers[CreateTopicsRequest] = Promise.of(answer)
+    wanted = CreateTopicsRequest.CreatableTopic(
+        name="later", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    checked = CreateTopicsRequest(topics=[wanted], validate_only=True)
+    assert begun(create_topics.handle(broker, checked, call_of(19, 7))) == answer
+    response = begun(create_topics.handle(broker, CreateTopicsRequest(topics=[wanted]), call_of(19, 7)))
+    assert not response.done
+    topic(broker, "later")
+    assert response.done
 
 
 def test_a_name_twice_and_the_metadata_log_are_refused(broker: Any) -> None:

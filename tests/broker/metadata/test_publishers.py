@@ -26,6 +26,16 @@ class Part:
         self._called.append(self._name)
 
 
+class ImageWaitsPart:
+    name = "responses"
+
+    def __init__(self, called: list[str]) -> None:
+        self._called = called
+
+    def publish(self, delta: object, image: object) -> None:
+        self._called.append(self.name)
+
+
 class PartsOnly:
     """The parts of a broker that publishers use; a controller has neither replicas nor coordinators."""
 
@@ -35,6 +45,7 @@ class PartsOnly:
         self.quotas: Any = Part("quotas", self.called)
         self.hosted_replicas: Any = Part("replicas", self.called) if is_broker else None
         self.hosted_coordinators: Any = Part("coordinators", self.called) if is_broker else None
+        self.image_waits: Any = ImageWaitsPart(self.called)
         self.lifecycle: Any = self
 
     def published(self) -> None:
@@ -56,11 +67,11 @@ def option(resource: str) -> ConfigRecord:
 @pytest.mark.parametrize(
     ("record", "is_broker", "called"),
     [
-        (option(""), True, "image settings authorizer quotas replicas coordinators lifecycle"),
-        (option("1"), True, "image settings authorizer quotas replicas coordinators lifecycle"),
-        (option("2"), True, "image authorizer quotas replicas coordinators lifecycle"),
-        (NoOpRecord(), True, "image authorizer quotas replicas coordinators lifecycle"),
-        (option("1"), False, "image settings authorizer quotas lifecycle"),
+        (option(""), True, "image settings authorizer quotas replicas coordinators responses lifecycle"),
+        (option("1"), True, "image settings authorizer quotas replicas coordinators responses lifecycle"),
+        (option("2"), True, "image authorizer quotas replicas coordinators responses lifecycle"),
+        (NoOpRecord(), True, "image authorizer quotas replicas coordinators responses lifecycle"),
+        (option("1"), False, "image settings authorizer quotas responses lifecycle"),
     ],
 )
 def test_the_order_is_the_same_in_every_role(record: Message, is_broker: bool, called: str) -> None:

@@ -31,7 +31,7 @@ REQUEST = CreateTopicsRequest(
 
 
 def _wrapped(**changed: Any) -> EnvelopeRequest:
-    message = wrap_request(REQUEST, VERSION, "User:alice")
+    message = wrap_request(REQUEST, VERSION, "User:alice", "10.1.2.3")
     for name, value in changed.items():
         setattr(message, name, value)
     return message
@@ -47,6 +47,27 @@ def test_the_request_is_decided_with_the_clients_principal() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "shown"),
+    [("10.1.2.3", "10.1.2.3"), ("::1", "::1"), ("::ffff:10.1.2.3", "10.1.2.3"), ("n1", "127.0.0.1")],
+)
+def test_the_controller_authorizes_by_the_clients_host(
+    host: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ACL with a host refused its own user where another broker than the controller was asked."""
+    broker: Any = FakeBroker()
+    hosts: list[str] = []
+    send = broker.metadata.send_for_client
+
+    def send_for_client(message: Any, version: int, principal: str, host: str) -> Any:
+        hosts.append(host)
+        return send(message, version, principal, host)
+
+    monkeypatch.setattr(broker.metadata, "send_for_client", send_for_client)
+    settled(envelope.handle(broker, wrap_request(REQUEST, VERSION, "User:alice", host), CONTEXT))
+    assert hosts == [shown]
+
+
+@pytest.mark.parametrize(
     ("changed", "code"),
     [
         ({"client_host_address": b"\1\2\3"}, ErrorCode.INVALID_REQUEST),
@@ -57,7 +78,7 @@ def test_the_request_is_decided_with_the_clients_principal() -> None:
         (
             {
                 "request_data": wrap_request(
-                    ListGroupsRequest(states_filter=[], types_filter=[]), 5, "User:a"
+                    ListGroupsRequest(states_filter=[], types_filter=[]), 5, "User:a", "::1"
                 ).request_data
             },
             ErrorCode.INVALID_REQUEST,

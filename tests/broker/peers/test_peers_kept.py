@@ -8,6 +8,7 @@ from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.loop.timers import Timers
 from barnabas.runtime.network.network import Address, StreamHandler
 from barnabas.runtime.random import SeededRandom
+from barnabas.runtime.tls.context import Tls
 
 OLD, NEW = Address("old", 1), Address("new", 1)
 
@@ -15,7 +16,7 @@ OLD, NEW = Address("old", 1), Address("new", 1)
 class SilentNetwork:
     """No connection is ever established."""
 
-    def connect(self, host: str, port: int, handler: StreamHandler) -> None: ...
+    def connect(self, host: str, port: int, handler: StreamHandler, tls: Tls | None = None) -> None: ...
 
 
 def test_requests_to_other_nodes_fail_at_once() -> None:

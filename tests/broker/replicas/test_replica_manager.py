@@ -296,6 +296,21 @@ def test_a_lower_min_insync_replicas_commits_what_waited() -> None:
     assert values_in(partition_answers(result_of(waiting, 12))["orders", 0]) == [(0, b"a")]
 
 
+def test_a_higher_min_insync_replicas_counts_before_a_smaller_isr_of_the_same_delta() -> None:
+    # M-D2, KIP-966: who has left the ISR is in the ELR, without the record
+    world = World()
+    topic_id = world.topic("orders", replicas=[1, 2], min_insync_replicas="1")
+    world.produce("orders", batch_of(b"a"))
+    world.change(
+        config("orders", "min.insync.replicas", "2"),
+        records.PartitionChangeRecord(
+            topic_id=topic_id, partition_id=0, isr=[1], eligible_leader_replicas=[2]
+        ),
+    )
+    log = world.log("orders")
+    assert (log.high_watermark, log.end_offset) == (0, 1)
+
+
 def test_the_brokers_own_settings_are_the_defaults_of_topics() -> None:
     world = World()
     world.topic("orders")
@@ -381,12 +396,32 @@ def test_a_lagging_follower_leaves_the_isr_and_what_waited_is_committed() -> Non
 
 
 def test_a_fetch_of_an_earlier_life_is_refused() -> None:
+    # cluster.md 10
     world = World()
     world.topic("orders", replicas=[1, 2], isr=[1])
     world.change(register(2, epoch=555))
     answer = world.fetch(follower_fetch(0, epoch=100), 17).responses[0].partitions[0]
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.replicas.find("orders", 0).proposal is None
+
+
+def test_a_fetch_that_diverges_does_not_say_what_the_follower_has() -> None:
+    """cluster.md 7 (KAFKA-13141): records of another leader at these offsets commit nothing."""
+    world = World()
+    world.topic("orders", replicas=[1, 2], isr=[1, 2])
+    world.produce("orders", batch_of(b"a"))
+    world.partition_change("orders", leader=2)
+    world.partition_change("orders", leader=1)
+    world.produce("orders", batch_of(b"b"), batch_of(b"c"))
+    request = follower_fetch(3)
+    request.topics[0].partitions[0].last_fetched_epoch = 1
+    answer = world.fetch(request, 17).responses[0].partitions[0]
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
+    hosted = world.replicas.find("orders", 0)
+    assert hosted.log is not None
+    assert hosted.log.high_watermark == 0
+    world.fetch(follower_fetch(1), 17)
+    assert hosted.log.high_watermark == 1
 
 
 # Directories
@@ -444,15 +479,20 @@ def test_a_log_that_may_be_in_an_offline_directory_is_not_made_anew() -> None:
 
 
 def test_a_write_that_fails_takes_the_directory_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    # cluster.md 16: and nothing is appended to it again.
     world, _ = failing_world()
     log = world.log("bad")
+    tried: list[object] = []
 
     def fail(*args: object) -> None:
+        tried.append(args)
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(type(log.active.file()), "append", fail)
     assert codes(world.produce("bad", batch_of(b"b"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert world.failed_dirs == ["/data"]
+    assert codes(world.produce("bad", batch_of(b"c"))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert len(tried) == 1
 
 
 def full_world() -> tuple[World, SimulatedDisk]:
@@ -687,7 +727,7 @@ def test_options_that_one_partition_cannot_take_reach_the_others(
     """F6: a fault of one partition left all later ones with their old options."""
     world = World()
     world.topic("orders", 3)
-    plant(monkeypatch, "orders-0", method="set_min_isr")
+    plant(monkeypatch, "orders-0", method="set_min_isr", times=2)
     world.change(config("orders", "min.insync.replicas", "2"))
     assert [world.replicas.find("orders", index).min_isr for index in range(3)] == [1, 2, 2]
     assert "orders-0 keeps its old options" in caplog.text

@@ -192,10 +192,8 @@ FOR_EVERYBODY = {
     "ApiVersions",
     "SaslHandshake",
     "SaslAuthenticate",
-    "CreateDelegationToken",
     "RenewDelegationToken",
     "ExpireDelegationToken",
-    "DescribeDelegationToken",
 }
 
 

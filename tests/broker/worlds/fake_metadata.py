@@ -6,9 +6,17 @@ of `KraftMetadata` in tests of the front, which must not wait for a log or a quo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import UNASSIGNED_DIR, ZERO_UUID, Uuid
+from barnabas.base.principals import LOCALHOST
+from barnabas.broker.log_directories import LogDirectories, open_folders
+from barnabas.broker.metadata.cluster_view import shown_controller
+from barnabas.broker.metadata.supported_features import supported_features
+from barnabas.broker.replicas.transitions import DerivedTransitions
 from barnabas.broker.timeline import Timeline
+from barnabas.config.node.node import Node
 from barnabas.metadata.image import Image
 from barnabas.metadata.loader import MetadataBatch, MetadataLoader
 from barnabas.metadata.publisher import MetadataPublisher
@@ -35,8 +43,10 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from barnabas.protocol.records import metadata as records
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import SystemClock
+from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.disk.memory_disk import MemoryDisk
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.random import SeededRandom
 
 METADATA_LEVEL = 27
 
@@ -49,7 +59,9 @@ class _NoWorkers:
 class FakeMetadata:
     """Looks like KraftMetadata from the broker's side."""
 
-    def __init__(self, node: object = None, **listeners: object) -> None:
+    def __init__(self, node: Node | None = None, *, disk: Disk | None = None, **others: object) -> None:
+        self.node = node
+        self._disk = disk
         self.kraft_version = 0
         self.leader_id = 1
         self.is_active = True
@@ -61,8 +73,36 @@ class FakeMetadata:
         self._loader = MetadataLoader()
         self._next_id = 1
         self.is_started = self.is_stopped = False
+        self._random = SeededRandom(1)
         # Never opened: it writes nothing.
         self.timeline = Timeline(1, MemoryDisk(), SystemClock(), _NoWorkers())
+
+    log_dir = None
+    auto_created = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    serves_before_registration = False
+
+    def open_folders(self) -> Promise[LogDirectories]:
+        assert self.node is not None and self._disk is not None
+        return Promise.of(open_folders(self._disk, self.node, SeededRandom(1), SystemClock()))
+
+    def supported_features(self) -> Mapping[str, tuple[int, int]]:
+        assert self.node is not None
+        return supported_features(self.node.settings)
+
+    def finalized_features(self) -> tuple[Mapping[str, int], int]:
+        image = self.image
+        levels = {"metadata.version": image.metadata_version, "kraft.version": self.kraft_version}
+        return {**image.features, **levels}, image.offset
+
+    def controller_for_clients(self) -> int:
+        return shown_controller(self.image, self._random)
+
+    def transition_policy(self) -> DerivedTransitions:
+        assert self.node is not None
+        return DerivedTransitions(self.node.node_id)
+
+    def send_for_client(self, request: Message, version: int, principal: str, host: str) -> Promise[Message]:
+        return self.send_request(request, version, principal, host=host)
 
     def start(self) -> Promise[None]:
         self.is_started = True
@@ -92,7 +132,13 @@ class FakeMetadata:
         return self.send_request(request, version, "")
 
     def send_request(
-        self, request: Message, version: int, principal: str, *, is_forwarded: bool = False
+        self,
+        request: Message,
+        version: int,
+        principal: str,
+        *,
+        host: str = LOCALHOST,
+        is_forwarded: bool = False,
     ) -> Promise[Message]:
         self.asked.append((request, version, principal))
         self.forwarded.append(is_forwarded)

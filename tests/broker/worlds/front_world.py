@@ -89,6 +89,13 @@ class Denying(AllowEverything):
         return (operation, resource, None) not in self.denied
 
 
+class ShownAtOnce:
+    """In place of `ImageWaits`: the metadata shows everything that the stand-in for the controller reports."""
+
+    def until(self, is_shown: object, image: object) -> Promise[None]:
+        return Promise.of(None)
+
+
 class FakeBroker:
     """What handlers see of a broker, without sockets and logs."""
 
@@ -98,18 +105,22 @@ class FakeBroker:
         self.layers = Layers(self.node.settings.given, Mode.KRAFT)
         self.clock = SystemClock()
         self.random = SeededRandom(1)
-        self.metadata = FakeMetadata()
+        self.metadata = FakeMetadata(self.node)
         self.authorizer: Any = AllowEverything()
         self.metrics = Metrics()
         self.cluster_id = CLUSTER_ID
-        self.kraft_version = 0
         self.controller_id = 1
         self.supported_features = supported_features(self.settings)
+        self.image_waits: Any = ShownAtOnce()
         self.auto_topics = AutoTopics(self)  # type: ignore[arg-type]  # it asks for no more than this
 
     @property
     def image(self) -> Any:
         return self.metadata.image
+
+    @property
+    def quorum(self) -> FakeMetadata:
+        return self.metadata
 
     def role_of(self, listener: str) -> Role:
         return Role.CONTROLLER if listener == "CONTROLLER" else Role.INTER_BROKER

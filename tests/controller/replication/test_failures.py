@@ -25,7 +25,7 @@ def _state(three: Three) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[i
 
 
 def test_a_replica_that_is_shutting_down_cannot_join_the_isr() -> None:
-    """KAFKA-13916: the leader of another partition still sees it fetch."""
+    """cluster.md 11 (KAFKA-13916): the leader of another partition still sees it fetch."""
     three = Three()
     three.fence(3)
     three.unfence(3)
@@ -61,7 +61,7 @@ def test_a_reassignment_completes_though_none_of_its_targets_can_lead() -> None:
 
 
 def test_a_zombie_controller_does_not_decide_over_a_newer_partition() -> None:
-    """KAFKA-14154: the ISR does not hang, as the leader looks for the present controller."""
+    """cluster.md 12 (KAFKA-14154): the ISR does not hang, as the leader looks for the present controller."""
     three = Three()
     epoch = three.partition.partition_epoch
     assert three.propose([1, 2], partition_epoch=epoch + 1).error_code == ErrorCode.NOT_CONTROLLER
@@ -69,7 +69,7 @@ def test_a_zombie_controller_does_not_decide_over_a_newer_partition() -> None:
 
 
 def test_an_old_fetch_of_a_restarted_replica_does_not_count() -> None:
-    """KAFKA-15221, KIP-903: the leader saw a fetch of the last process."""
+    """cluster.md 10 (KAFKA-15221, KIP-903): the leader saw a fetch of the last process."""
     three = Three()
     old = three.epochs[3]
     three.crash(3)
@@ -92,7 +92,7 @@ def test_the_first_replica_that_is_alive_and_in_sync_leads(release: str) -> None
 
 
 def test_the_last_of_the_isr_crashes_and_comes_back_without_its_log() -> None:
-    """KAFKA-15583 and 15584, KIP-966: another eligible replica is elected, not the empty one."""
+    """cluster.md 13 (KAFKA-15583 and 15584, KIP-966): another eligible replica is elected, not the empty one."""
     three = Three(min_insync_replicas="2")
     three.fence(3)
     three.fence(2)
@@ -108,7 +108,7 @@ def test_the_last_of_the_isr_crashes_and_comes_back_without_its_log() -> None:
 
 
 def test_a_clean_shutdown_keeps_a_replica_eligible() -> None:
-    """KIP-966: the next process proves it with the epoch of the last one."""
+    """cluster.md 13 (KIP-966): the next process proves it with the epoch of the last one."""
     three = Three(min_insync_replicas="2")
     for broker_id in (3, 2, 1):
         three.fence(broker_id)
@@ -119,7 +119,7 @@ def test_a_clean_shutdown_keeps_a_replica_eligible() -> None:
 
 
 def test_the_last_known_leader_leads_only_when_it_is_alive() -> None:
-    """KAFKA-19522: the partition stays offline while the last known leader is fenced."""
+    """cluster.md 14 (KAFKA-19522): the partition stays offline while the last known leader is fenced."""
     three = Three(min_insync_replicas="2")
     for broker_id in (3, 2, 1):
         three.fence(broker_id)

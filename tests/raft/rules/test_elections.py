@@ -106,7 +106,7 @@ def test_an_old_epoch_is_fenced() -> None:
 
 
 def test_a_vote_that_is_meant_for_another_replica() -> None:
-    # KIP-853: the epoch is taken over all the same.
+    # cluster.md 20; KIP-853: the epoch is taken over all the same.
     node = Node()
     request = vote_request(2, 1, for_voter=voter(1, disk=7).key)
     assert _vote(node, request) == (ErrorCode.INVALID_VOTER_KEY, False)

@@ -465,6 +465,7 @@ def _joining(voter_set: Voters, me: Voter | None = None, **loaded: object) -> No
 
 
 def test_an_observer_asks_to_be_added() -> None:
+    # cluster.md 21
     node = _joining(voters(1, 2, 3))
     assert node.sent() == {2: AddVoterRequest(voter(4), 2000 * MS, ack_when_committed=False)}
     # Once a period, whatever the response is.
@@ -473,6 +474,7 @@ def test_an_observer_asks_to_be_added() -> None:
 
 
 def test_the_voter_that_it_was_is_removed_first() -> None:
+    # cluster.md 21
     node = _joining(voters(1, 2, 3), me=voter(3, disk=1))
     assert node.sent() == {2: RemoveVoterRequest(voter(3).key)}
 

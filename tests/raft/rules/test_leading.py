@@ -136,7 +136,7 @@ def test_a_record_of_an_earlier_epoch_is_committed_by_one_of_this_epoch() -> Non
 
 
 def test_a_leader_without_a_majority_resigns() -> None:
-    # KAFKA-15489
+    # cluster.md 18; KAFKA-15489
     node = Node()
     node.lead()
     node.at(5999)

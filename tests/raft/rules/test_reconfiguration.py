@@ -221,7 +221,7 @@ def test_what_is_no_voter_is_not_removed() -> None:
 
 
 def test_a_leader_leads_until_its_removal_is_committed_by_the_others() -> None:
-    # KAFKA-16530, KAFKA-17608: the high watermark never falls.
+    # cluster.md 19; KAFKA-16530, KAFKA-17608: the high watermark never falls.
     node = _leader()
     node.request(RemoveVoterRequest(voter(1).key))
     assert node.raft.voters.ids == (2, 3)

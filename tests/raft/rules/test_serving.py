@@ -34,7 +34,7 @@ def _error(response: object) -> ErrorCode:
 
 
 def test_the_epoch_of_a_fetch_is_compared() -> None:
-    # KIP-320, KAFKA-7395
+    # cluster.md 3; KIP-320, KAFKA-7395
     node = _leader(election=ElectionState(4))
     assert node.raft.epoch == 5
     assert _error(node.fetch(2, 0, 0, epoch=4)) is ErrorCode.FENCED_LEADER_EPOCH
@@ -78,7 +78,7 @@ def test_records_are_read_from_the_offset_of_the_fetch() -> None:
 
 
 def test_a_diverging_fetch_does_not_count() -> None:
-    # KAFKA-13141
+    # cluster.md 7; KAFKA-13141
     node = _leader(end=5, epochs=[(1, 0), (3, 4)], election=ElectionState(3), voters_offset=1)
     response = node.fetch(2, 6, 2)
     assert response == FetchResponse(leader_of(4, 1), diverging=OffsetAndEpoch(4, 1))

@@ -301,6 +301,7 @@ def test_cluster_9_a_follower_beyond_the_leaders_end_truncates_to_it() -> None:
 
 
 def test_cluster_9_an_offset_in_range_after_all_is_fetched_again_a_little_later() -> None:
+    # cluster.md 9
     leader, follower = two()
     leader.append(2)
     follower.request()
@@ -339,6 +340,21 @@ def test_a_log_that_diverges_before_a_log_start_within_a_batch_takes_that_batch(
     nodes = replicas(2, leader=2)
     leader, follower = nodes[1], nodes[2]
     follower.append(8)
+    elect(nodes, 1, 1)
+    leader.append(10)
+    leader.log.set_high_watermark(10)
+    leader.log.advance_log_start(4)
+    follower.catch_up_with(leader)
+    assert (follower.log.log_start_offset, follower.log.end_offset) == (4, 10)
+    assert follower.content == leader.content
+
+
+def test_a_lost_high_watermark_does_not_keep_out_a_batch_around_the_log_start() -> None:
+    """cluster.md 9: after an unclean election the follower's high watermark may be of what is lost."""
+    nodes = replicas(2, leader=2)
+    leader, follower = nodes[1], nodes[2]
+    follower.append(8)
+    follower.log.set_high_watermark(8)
     elect(nodes, 1, 1)
     leader.append(10)
     leader.log.set_high_watermark(10)

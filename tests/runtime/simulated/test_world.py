@@ -282,6 +282,17 @@ def test_a_slow_disk_stalls_the_node_that_waits_for_it() -> None:
     assert ran[0] >= 50 * NS_PER_MS
 
 
+def test_a_node_tells_how_long_it_is_stalled() -> None:
+    world = World(1)
+    node = world.add_node(1, idle)
+    assert node.stalled_ns == 0
+    node.pause(50 * NS_PER_MS)
+    world.run(20 * NS_PER_MS)
+    assert node.stalled_ns == 30 * NS_PER_MS
+    world.run(40 * NS_PER_MS)
+    assert node.stalled_ns == 0
+
+
 def test_a_slow_disk_on_a_worker_delays_the_result_and_nothing_else() -> None:
     world = World(1)
     node = world.add_node(1, idle)

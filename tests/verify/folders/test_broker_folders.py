@@ -232,14 +232,14 @@ def test_a_look_leaves_the_files_as_they_were(story: Story) -> None:
 
 
 def partition_files(files: dict[str, bytes]) -> dict[str, bytes]:
-    """All but those of the metadata log, of deleted partitions, the lock, which Apache Kafka removes, and the
-    checkpoint of gaps, which only we have."""
+    """All but those of the metadata log, of deleted partitions, the lock, which Apache Kafka removes, and two
+    files that only we have: the checkpoint of gaps, and the timeline, which every start adds to."""
     return {
         name: data
         for name, data in files.items()
         if not name.startswith("__cluster_metadata-0/")
         and "-delete/" not in name
-        and name not in (".lock", "gap-offset-checkpoint")
+        and name not in (".lock", "gap-offset-checkpoint", "timeline.jsonl")
     }
 
 

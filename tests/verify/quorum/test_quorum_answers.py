@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,12 +90,15 @@ def _asked(oracle: Callable[..., Any], home: Any, version: str, kind: str, scene
         oracle, version, home, port, scene.is_dynamic, PATIENT if scene.name == "voter" else {}
     )
     numbers = (ME,) if scene.name == "leader" else (ME, PEER, THIRD)
+    absent = ExitStack()
     try:
         members: list[Member] = []
         for number in numbers:
             members.append(cluster.add(number, kind))
             members[-1].directory_id = DIRECTORIES[number]
         me = members[0]
+        for other in members[1:]:
+            _keep_closed(absent.enter_context(socket.socket()), other.port)
         cluster.configure(me, members)
         cluster.format(me, members)
         cluster.start(ME)
@@ -106,6 +111,13 @@ def _asked(oracle: Callable[..., Any], home: Any, version: str, kind: str, scene
         return Result(answers, state, cluster.faults())
     finally:
         cluster.down()
+        absent.close()
+
+
+def _keep_closed(held: socket.socket, port: int) -> None:
+    """Nobody listens on this port meanwhile: a stranger's answer to a pre-vote could begin an election."""
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("localhost", port))
 
 
 def _is_active(cluster: MixedCluster, member: Member) -> bool:

@@ -39,6 +39,12 @@ class Brokers:
             client.close()
         return None if isinstance(answer, str) else answer
 
+    def ask_controller(self, api: str, version: int, **fields: Any) -> Plain:
+        """Of the broker that Metadata names as the controller: in KRaft mode any, which passes requests on."""
+        metadata = self.ask(min(self.addresses), "Metadata", METADATA_VERSION, topics=[])
+        known = -1 if metadata is None else metadata["controller_id"]
+        return self.ask(known, api, version, **fields) if known in self.addresses else None
+
     def create(self, topics: Mapping[str, int]) -> None:
         """With a replica on every broker, of which all but one must have a record."""
         wanted = [
@@ -52,9 +58,7 @@ class Brokers:
         ]
 
         def created() -> bool:
-            answer = self.ask(
-                min(self.addresses), "CreateTopics", 7, topics=wanted, timeout_ms=CHANGE_TIMEOUT_MS
-            )
+            answer = self.ask_controller("CreateTopics", 7, topics=wanted, timeout_ms=CHANGE_TIMEOUT_MS)
             return answer is not None and all(each["error_code"] in (0, 36) for each in answer["topics"])
 
         wait_for("the topics are created", created)
@@ -108,10 +112,8 @@ class Brokers:
         wanted = [{"name": topic, "partitions": numbers} for topic, numbers in topics.items()]
         limit = {"timeout_ms": CHANGE_TIMEOUT_MS}
         if wanted:
-            self.ask(min(self.addresses), "AlterPartitionReassignments", 0, topics=wanted, **limit)
-        self.ask(
-            min(self.addresses), "ElectLeaders", 2, election_type=PREFERRED, topic_partitions=None, **limit
-        )
+            self.ask_controller("AlterPartitionReassignments", 0, topics=wanted, **limit)
+        self.ask_controller("ElectLeaders", 2, election_type=PREFERRED, topic_partitions=None, **limit)
 
     def move(self, topics: Iterable[str], replicas: Sequence[int]) -> None:
         """Waits until these topics have their replicas on these brokers, all in sync, and nowhere else."""
@@ -131,7 +133,7 @@ class Brokers:
 
         def accepted() -> bool:
             fields = {"topics": wanted, "timeout_ms": CHANGE_TIMEOUT_MS}
-            answer = self.ask(min(self.addresses), "AlterPartitionReassignments", 0, **fields)
+            answer = self.ask_controller("AlterPartitionReassignments", 0, **fields)
             return answer is not None and not answer["error_code"] and not _errors(answer)
 
         def is_done(number: int) -> bool:

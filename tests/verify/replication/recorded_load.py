@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from barnabas.testing.histories.checker import check
@@ -51,24 +51,28 @@ TRANSACTIONAL_IDS = PRODUCERS + COPIERS
 STOP_S = 120
 MAX_ATTEMPTS = 5
 # What every step of a story waits for: all kinds of clients get further.
-STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2} | dict.fromkeys(GROUPS.values(), 2))
+STEP = Counter({"acknowledged": 300, "transactions": 5, "copies": 2})
+GROUP_STEP = 2
 
 
 class RecordedLoad:
     """Runs from its creation to `finish` or `stop`; the cluster has the topics."""
 
-    def __init__(self, bootstrap: str, seed: int = 1) -> None:
+    def __init__(self, bootstrap: str, seed: int = 1, protocols: Sequence[str] = (CLASSIC, CONSUMER)) -> None:
+        """`protocols`: those of groups that the cluster has."""
+        self._groups = {protocol: GROUPS[protocol] for protocol in protocols}
+        self._step = STEP + Counter(dict.fromkeys(self._groups.values(), GROUP_STEP))
         self._judge = Judge(bootstrap)
         self._recorder = Recorder()
         self._counts: Counter[str] = Counter()
         self._counted = 0
-        self._workers = _workers(Setting(bootstrap, self._recorder, seed))
+        self._workers = _workers(Setting(bootstrap, self._recorder, seed), self._groups)
         for worker in self._workers:
             worker.start()
 
     def await_step(self, when: str) -> None:
         """Waits until each kind of client has got further."""
-        wanted = self._count() + STEP
+        wanted = self._count() + self._step
         try:
             wait_for(f"clients get further {when}", lambda: not wanted - self._count())
         except AssertionError as error:
@@ -83,7 +87,7 @@ class RecordedLoad:
         for _ in range(MAX_ATTEMPTS):
             brokers.lead_all(leader)
             self.await_step(when)
-            if _coordinators(brokers) == {leader}:
+            if self._coordinators(brokers) == {leader}:
                 return
         raise AssertionError(f"{leader} does not stay the leader {when}")
 
@@ -96,7 +100,7 @@ class RecordedLoad:
         for isolation in Isolation:
             for event in self._judge.read(PARTITIONS, isolation):
                 self._recorder.add(event)
-        for group in (*GROUPS.values(), COPIES):
+        for group in (*self._groups.values(), COPIES):
             for position in self._judge.positions(group, is_transactional=group == COPIES):
                 self._recorder.add(position)
         for copy in sent_again(self._recorder.events, folders, {IDEMPOTENT}):
@@ -117,18 +121,16 @@ class RecordedLoad:
             worker.join(max(0.0, limit - time.monotonic()))
             assert not worker.is_alive(), f"{worker.name} does not stop"
 
+    def _coordinators(self, brokers: Brokers) -> set[int]:
+        """Of all groups and transactions of the load."""
+        groups = brokers.coordinators(GROUP_KEY, (*self._groups.values(), COPIES))
+        return groups | brokers.coordinators(TRANSACTION_KEY, TRANSACTIONAL_IDS)
+
     def _count(self) -> Counter[str]:
         events = self._recorder.events[self._counted :]
         self._counted += len(events)
         self._counts.update(filter(None, map(_kind, events)))
         return Counter(self._counts)
-
-
-def _coordinators(brokers: Brokers) -> set[int]:
-    """Of all groups and transactions of the load."""
-    return brokers.coordinators(GROUP_KEY, (*GROUPS.values(), COPIES)) | brokers.coordinators(
-        TRANSACTION_KEY, TRANSACTIONAL_IDS
-    )
 
 
 def _kind(event: Event) -> str | None:
@@ -142,7 +144,7 @@ def _kind(event: Event) -> str | None:
     return None
 
 
-def _workers(setting: Setting) -> list[Worker]:
+def _workers(setting: Setting, groups: Mapping[str, str]) -> list[Worker]:
     confluent, own = Confluent(), Own()
     of = {topic: [place for place in PARTITIONS if place[0] == topic] for topic in TOPICS}
     both = ["plain", "transactional"]
@@ -157,7 +159,7 @@ def _workers(setting: Setting) -> list[Worker]:
         Reader("uncommitted", own, setting, PARTITIONS, Isolation.UNCOMMITTED),
         *(
             Member(f"{group}-{library.name}", library, setting, both, group, Isolation.COMMITTED)
-            for protocol, group in GROUPS.items()
+            for protocol, group in groups.items()
             for library in (Confluent(protocol), Own(protocol))
         ),
     ]

@@ -50,7 +50,7 @@ def counted(bootstrap: str, topic: str) -> Counter[bytes]:
         consumer.seek_to_beginning(where)
         end = consumer.end_offsets([where])[where]
         while consumer.position(where) < end:
-            found.update(bytes(record.value) for record in consumer.poll(timeout_ms=500))  # type: ignore[call-overload]
+            found.update(bytes(record.value) for record in consumer.poll(timeout_ms=500))
     return found
 
 

@@ -17,7 +17,7 @@ from barnabas.client.admin.records import IsolationLevel, OffsetSpec
 from barnabas.client.admin.topics import NewTopic
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Consumer, Producer
-from barnabas.spark.logs.generator import Shares
+from barnabas.testing.logs.generator import Shares
 from tests.spark.logs import whole
 from tests.verify.spark.support.spark_cluster import (
     Cluster,
@@ -169,7 +169,7 @@ def test_log_aggregation_runs_on_a_cluster(
     run += ["--master", cluster.master]
     run += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     run += [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
-    for sinks in (whole.FROM_LINES, whole.FROM_COUNTS):
+    for sinks in whole.STEPS:
         only = [word for sink in sinks for word in ("--only", sink)]
         said = Driver(home / f"driver-{sinks[0]}", [*run, *only], is_packed=True).finish()
         assert "logs: done: " in said.splitlines()[-1]

@@ -29,9 +29,9 @@ from tests.spark.logs import whole
 
 chosen = json.loads(sys.argv[1])
 spark = session("logs", "local[2]", output=sys.argv[2])
-whole.run(spark, chosen, (whole.FROM_LINES,))
+whole.run(spark, chosen, whole.STEPS[:2])
 # Counts are few: small batches, so that kills and the ends of batches fall between windows of one service.
-whole.run(spark, {**chosen, "lines_per_batch": "100"}, (whole.FROM_COUNTS,))
+whole.run(spark, {**chosen, "lines_per_batch": "100"}, whole.STEPS[2:])
 print("RESULT", json.dumps(whole.table_rows(spark, chosen)))
 spark.stop()
 """
@@ -67,7 +67,7 @@ def batches_of(commits: Path) -> int:
     return len(list(commits.glob("[0-9]*")))
 
 
-def test_a_million_lines_and_four_kills(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_a_million_lines_and_five_kills(broker: BrokerProcess, tmp_path: Path) -> None:
     import json
 
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
@@ -78,7 +78,7 @@ def test_a_million_lines_and_four_kills(broker: BrokerProcess, tmp_path: Path) -
     assert truth.late > LINES // 200
     assert truth.hopeless > 0
     chosen = whole.settings(bootstrap, tmp_path, LINES_PER_BATCH)
-    for query, more in (("counts", 2), ("failures", 3), ("alerts", 2), ("table", 2)):
+    for query, more in (("parsed", 3), ("counts", 2), ("failures", 3), ("alerts", 2), ("table", 2)):
         commits = tmp_path / "checkpoints" / query / "commits"
         done = batches_of(commits)
         kill_when_batches_are_done(start(chosen, tmp_path), commits, done + more)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PROJECT = Path(__file__).resolve().parents[3]
 KEPT = Path(os.environ.get("BARNABAS_VERIFY_CACHE", Path.home() / ".cache" / "barnabas-verify"))
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 QUIX_STREAMS = "quixstreams==3.28.1"
+FASTSTREAM = "faststream[kafka]==0.7.4"
 
 
 def streams_jars() -> Path:
@@ -33,6 +36,23 @@ def quix_python() -> Path:
     if not (folder / "complete").exists():
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
         _run(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", QUIX_STREAMS)
+        (folder / "complete").touch()
+    return python
+
+
+def example_python(framework: str) -> Path:
+    """A Python for one of the examples in examples/testing: this one, or one with the framework, pytest, and what
+    barnabas itself needs."""
+    packages = {"faststream": FASTSTREAM, "quix_streams": QUIX_STREAMS}.get(framework)
+    if packages is None:
+        return Path(sys.executable)
+    folder = KEPT / f"example-{framework}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+        wanted = [packages, *project["dependencies"], *project["optional-dependencies"]["testing"]]
+        _run(sys.executable, "-m", "venv", "--clear", str(folder))
+        _run(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
         (folder / "complete").touch()
     return python
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.walkthrough.nodes import PATIENCE_S, QUICK
 from tools.nemesis.hosts import Host, Hosts
+from tools.ports import free_ports
 
 COUNT = 3
 SERVERS = "worker1:9092,worker2:9092,worker3:9092"
@@ -123,6 +124,11 @@ class Workers:
             for host in hosts.hosts.values()
             for standard, port in ((9092, host.broker_port), (9093, host.controller_port))
         }
+        # What ZooKeeper takes besides; free ports where the hosts are one.
+        for host in hosts.hosts.values():
+            client, peer, election = (2181, 2888, 3888) if hosts.isolated else free_ports(3)
+            self._addresses[f"worker{host.id}:2181"] = f"{host.name}:{client}"
+            self._addresses[f"worker{host.id}:2888:3888"] = f"{host.name}:{peer}:{election}"
         self.workers = [Worker(self, host) for host in hosts.hosts.values()]
 
     def __getitem__(self, number: int) -> Worker:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Generic
+
 from mypy_extensions import i64
 
+from barnabas.base.type_variables import K, V
 from barnabas.batch.engine.decode import decode_headers
 from barnabas.batch.engine.faults import (
     BAD_HEADERS,
@@ -18,8 +21,12 @@ from barnabas.batch.engine.faults import (
 from barnabas.batch.engine.varints import add_wrapping, read_varint, read_varlong
 
 
-class ConsumerRecord:
-    """A consumed record: its position, its timestamp, and its contents."""
+class ConsumerRecord(Generic[K, V]):
+    """A consumed record: its position, its timestamp, and its contents.
+
+    The key is None if the record has none.  A record without a value deletes its key from a compacted topic:
+    read those as `bytes | None`.
+    """
 
     def __init__(
         self,
@@ -29,8 +36,8 @@ class ConsumerRecord:
         offset: int,
         timestamp: int,
         timestamp_type: int,
-        key: object,
-        value: object,
+        key: K | None,
+        value: V,
         headers: tuple[tuple[str, bytes | None], ...],
     ) -> None:
         self.topic = topic
@@ -81,7 +88,7 @@ def decode_consumed(
     partition: int,
     leader_epoch: int,
     timestamp_type: int,
-    out: list[ConsumerRecord],
+    out: list[ConsumerRecord[bytes, bytes | None]],
 ) -> tuple[int, int]:
     """Append the `count` records from `start` to `end` to `out`, except those below `first_offset`.
 

@@ -14,6 +14,7 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.broker.security.tls_setup import has_tls_option, same_tls_options
 from barnabas.config.errors import ConfigError
 from barnabas.config.layers import check_dynamic
 from barnabas.config.node.dynamic_rules import check_step
@@ -121,8 +122,17 @@ def check_broker_options(broker: Broker, name: str, values: Mapping[str, str]) -
         read_listeners(settings)
         _check_rules(settings)
         check_step(broker.settings, settings)
+        if name and has_tls_option(values):
+            _check_tls(broker, settings)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
+
+
+def _check_tls(broker: Broker, settings: Settings) -> None:
+    """As in Apache Kafka, naming the same files again loads what they contain now."""
+    broker.security.tls.check(settings)
+    if same_tls_options(broker.settings, settings):
+        broker.security.tls.apply(settings)
 
 
 def _check_rules(settings: Settings) -> None:

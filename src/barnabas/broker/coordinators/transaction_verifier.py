@@ -26,6 +26,9 @@ from barnabas.runtime.loop.timers import TimerService
 if TYPE_CHECKING:
     from barnabas.broker.coordinators.transactions import Transactions
 
+# Options of Apache Kafka 4.0, which a broker of ZooKeeper mode does not have.
+RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS = 20, 100
+
 
 class TransactionVerifier:
     """Sends verifications to the coordinators."""
@@ -47,9 +50,8 @@ class TransactionVerifier:
     def verify(self, write: TransactionalWrite) -> Promise[PartitionErrors]:
         result: Promise[PartitionErrors] = Promise()
         settings = self._broker.settings
-        timeout_ms: int = min(
-            settings["add.partitions.to.txn.retry.backoff.max.ms"], settings["request.timeout.ms"]
-        )
+        backoff_max_ms = settings.get("add.partitions.to.txn.retry.backoff.max.ms", RETRY_BACKOFF_MAX_MS)
+        timeout_ms: int = min(backoff_max_ms, settings["request.timeout.ms"])
         self._attempt(result, write, self._broker.clock.monotonic_ns() + timeout_ms * NS_PER_MS)
         return result
 
@@ -100,7 +102,8 @@ class TransactionVerifier:
         now_ns = self._broker.clock.monotonic_ns()
         is_too_early = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         if write.may_add and is_too_early and now_ns < until_ns:
-            backoff_ms: int = self._broker.settings["add.partitions.to.txn.retry.backoff.ms"]
+            settings = self._broker.settings
+            backoff_ms: int = settings.get("add.partitions.to.txn.retry.backoff.ms", RETRY_BACKOFF_MS)
             retry = partial(self._attempt, result, write, until_ns)
             self._timers.set(result, now_ns + backoff_ms * NS_PER_MS, retry)
         else:

@@ -307,14 +307,23 @@ class Transactions:
             yield
 
     def _abort_one(self, transactional_id: str) -> None:
+        self.time_out(transactional_id, is_early=False).then(lambda _: None, _log_sweep_failure)
+
+    def time_out(self, transactional_id: str, *, is_early: bool = True) -> Promise[bool]:
+        """Abort a transaction as timed out, by default although its time is not over; returns whether one was
+        open."""
+        done: Promise[bool] = Promise()
+
         def decided(reply: Prepared | None) -> None:
             if reply is not None:
                 self._send_markers(reply)
+            done.set(reply is not None)
 
         self.shards.submit(
             transactional_id,
-            lambda machine, context: machine.abort_timed_out(context, transactional_id),
-        ).then(decided, _log_sweep_failure)
+            lambda machine, context: machine.abort_timed_out(context, transactional_id, is_early=is_early),
+        ).then(decided, done.fail)
+        return done
 
     def _expire(self) -> None:
         def decide(machine: TransactionMachine, _: Context) -> Decision[list[str]]:

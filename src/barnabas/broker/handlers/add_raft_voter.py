@@ -25,5 +25,5 @@ KEY = 80
 def handle(broker: Broker, request: AddRaftVoterRequest, context: RequestContext) -> Promise[Message]:
     check_cluster(broker.authorizer, context, Operation.ALTER)
     if broker.role_of(context.listener) is Role.CONTROLLER:
-        return broker.metadata.ask_quorum(request, context.api_version)
+        return broker.quorum.ask_quorum(request, context.api_version)
     return broker.metadata.send_request(request, context.api_version, context.principal)

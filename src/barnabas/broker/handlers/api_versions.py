@@ -25,7 +25,6 @@ from barnabas.metadata.features import (
     STREAMS_VERSION,
     TRANSACTION_VERSION,
 )
-from barnabas.metadata.image import Image
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -56,11 +55,12 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         )
     if context.api_version >= FIRST_VERSION_WITH_NAMES and not _is_valid_software(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    finalized, epoch = broker.metadata.finalized_features()
     return answer(
         routes.values(),
         broker.supported_features,
-        broker.image,
-        kraft_version=broker.kraft_version,
+        finalized,
+        epoch=epoch,
         all_features=context.api_version >= FIRST_VERSION_WITH_ALL_FEATURES,
     )
 
@@ -68,9 +68,9 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
 def answer(
     routes: Iterable[Route],
     supported: Mapping[str, tuple[int, int]],
-    image: Image,
+    finalized: Mapping[str, int],
     *,
-    kraft_version: int,
+    epoch: int,
     all_features: bool,
 ) -> ApiVersionsResponse:
     """Returns the response of a listener that serves these routes."""
@@ -80,7 +80,6 @@ def answer(
         for name, (lowest, highest) in supported.items()
         if lowest or all_features
     ]
-    finalized = {**image.features, METADATA_VERSION: image.metadata_version, KRAFT_VERSION: kraft_version}
     response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(
             name=name, max_version_level=finalized[name], min_version_level=finalized[name]
@@ -88,7 +87,7 @@ def answer(
         for name in _FINALIZED_ORDER
         if finalized.get(name)
     ]
-    response.finalized_features_epoch = image.offset
+    response.finalized_features_epoch = epoch
     return response
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
-from barnabas.broker.network.controller_requests import check_count, send_in_chunks
+from barnabas.broker.network.controller_requests import check_count, send_in_chunks, until_shown
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.security.authorizer import Operation, Resource
@@ -17,6 +17,7 @@ from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+    from barnabas.metadata.image import Image
 
 KEY = 37
 _Result = CreatePartitionsResponse.TopicResult
@@ -55,6 +56,10 @@ def handle(
     response = yield from send_in_chunks(
         broker, context, accepted, request_for, CreatePartitionsResponse, "results"
     )
+    added = {result.name for result in response.results if result.error_code == ErrorCode.NONE}
+    wanted = {topic.name: topic.count for topic in accepted if topic.name in added}
+    if not request.validate_only:
+        yield from until_shown(broker, context, lambda image: _has_all(image, wanted))
     response.results.extend(results)
     return response
 
@@ -64,6 +69,12 @@ def refuse(request: CreatePartitionsRequest, code: ErrorCode, message: str) -> C
     return CreatePartitionsResponse(
         throttle_time_ms=0, results=[_refused(topic.name, code, message) for topic in request.topics]
     )
+
+
+def _has_all(image: Image, counts: dict[str, int]) -> bool:
+    """A topic that was deleted meanwhile gets no partitions any more."""
+    topics = ((image.topic_named(name), count) for name, count in counts.items())
+    return all(topic is None or len(topic.partitions) >= count for topic, count in topics)
 
 
 def _refused(name: str, code: ErrorCode, message: str | None) -> _Result:

@@ -1,7 +1,7 @@
 """CreateTopics (key 19, versions 2-7): creates topics, by partition count or by replica assignment.
 
 * Duplicate names and the name of the metadata log are refused here; the controller decides the others.  The
-  response is sent when the topics are committed.
+  response is sent when the topics are committed, and this broker's metadata shows them.
 * From version 5 on the response has the topic's configs (KIP-525), from version 7 on its id (KIP-516).  A
   client that may not describe configs gets TOPIC_AUTHORIZATION_FAILED instead of them.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.topic_names import CLUSTER_METADATA
-from barnabas.broker.network.controller_requests import check_count, send_in_chunks
+from barnabas.broker.network.controller_requests import check_count, send_in_chunks, until_shown
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, each
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -21,6 +21,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+    from barnabas.metadata.image import Image
 
 KEY = 19
 # At least: one for the topic and one for its partition.
@@ -58,6 +59,9 @@ def handle(
     response = yield from send_in_chunks(
         broker, context, accepted, request_for, CreateTopicsResponse, "topics"
     )
+    created = [result.name for result in response.topics if result.error_code == ErrorCode.NONE]
+    if not request.validate_only:
+        yield from until_shown(broker, context, lambda image: _has_all(image, created))
     _hide_configs(response, hidden)
     response.topics.extend(results)
     return response
@@ -68,6 +72,10 @@ def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Creat
     return CreateTopicsResponse(
         throttle_time_ms=0, topics=[_refused(topic.name, code, message) for topic in request.topics]
     )
+
+
+def _has_all(image: Image, names: list[str]) -> bool:
+    return all(image.topic_named(name) is not None for name in names)
 
 
 def _error_of(broker: Broker, context: RequestContext, name: str, count: int) -> tuple[ErrorCode, str] | None:

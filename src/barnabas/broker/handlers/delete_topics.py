@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ERRORS, ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
-from barnabas.broker.network.controller_requests import check_controller, check_count, send_in_chunks
+from barnabas.broker.network.controller_requests import (
+    check_controller,
+    check_count,
+    send_in_chunks,
+    until_shown,
+)
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
@@ -22,6 +27,7 @@ from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
+    from barnabas.metadata.image import Image
 
 KEY = 20
 FIRST_WITH_DELETION_DISABLED = 3
@@ -35,10 +41,12 @@ def handle(
     check_controller(broker, context)
     if not broker.metadata.is_active:
         forwarded = broker.metadata.send_request(
-            request, context.api_version, context.principal, is_forwarded=True
+            request, context.api_version, context.principal, host=context.peer.host, is_forwarded=True
         )
         response = yield from awaited(forwarded)
         assert isinstance(response, DeleteTopicsResponse)
+        deleted = [result for result in response.responses if result.error_code == ErrorCode.NONE]
+        yield from until_shown(broker, context, lambda image: not any(_is_there(image, it) for it in deleted))
         return response
     if not broker.settings["delete.topic.enable"]:
         if context.api_version < FIRST_WITH_DELETION_DISABLED:
@@ -79,6 +87,11 @@ def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delet
             *(_refused(topic.name, topic.topic_id, code, message) for topic in request.topics),
         ],
     )
+
+
+def _is_there(image: Image, result: _Result) -> bool:
+    """Before version 6 a response has no ids."""
+    return result.topic_id in image.topics if result.topic_id != ZERO_UUID else result.name in image.topic_ids
 
 
 def _distinct(request: DeleteTopicsRequest, results: list[_Result]) -> Steps[tuple[list[str], list[Uuid]]]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.handlers.metadata import cluster_operations
-from barnabas.broker.metadata import cluster_view
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.routes import Role
 from barnabas.broker.security.authorizer import Operation, check_cluster
@@ -35,9 +34,7 @@ def handle(
     _check_type(request.endpoint_type, endpoint_type, context.api_version)
     nodes = _controllers(broker) if endpoint_type == CONTROLLERS else _brokers(broker, request, context)
     controller = (
-        broker.controller_id
-        if endpoint_type == CONTROLLERS
-        else cluster_view.shown_controller(broker.image, broker.random)
+        broker.controller_id if endpoint_type == CONTROLLERS else broker.metadata.controller_for_clients()
     )
     response = DescribeClusterResponse(
         throttle_time_ms=0,

@@ -26,5 +26,5 @@ KEY = 55
 def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> Promise[Message]:
     check_cluster(broker.authorizer, context, Operation.DESCRIBE)
     if broker.role_of(context.listener) is Role.CONTROLLER:
-        return broker.metadata.ask_quorum(request, context.api_version)
+        return broker.quorum.ask_quorum(request, context.api_version)
     return broker.metadata.send_request(request, context.api_version, context.principal)

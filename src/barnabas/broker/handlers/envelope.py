@@ -13,28 +13,26 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.network.dispatch import refusal
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
-from barnabas.broker.peers.envelope import read_principal
+from barnabas.broker.peers.envelope import read_host, read_principal
 from barnabas.broker.security.authorizer import Operation, check_cluster
 from barnabas.protocol.frame import SIZE_BYTES, read_request_header, write_response_pieces
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
+from barnabas.runtime.network.network import Address
 
 if TYPE_CHECKING:
     from barnabas.broker.server import Broker
 
 KEY = 58
-# Of IPv4 and IPv6.
-ADDRESS_SIZES = (4, 16)
 
 
 def handle(broker: Broker, request: EnvelopeRequest, context: RequestContext) -> Steps[EnvelopeResponse]:
     check_cluster(broker.authorizer, context, Operation.CLUSTER_ACTION)
     if not broker.metadata.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    if len(request.client_host_address) not in ADDRESS_SIZES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address is no IP address")
+    host = read_host(request.client_host_address)
     principal = read_principal(request.request_principal)
     try:
         header = read_request_header(request.request_data)
@@ -53,7 +51,7 @@ def handle(broker: Broker, request: EnvelopeRequest, context: RequestContext) ->
         header.client_id,
         principal=principal,
         listener=context.listener,
-        peer=context.peer,
+        peer=Address(host, context.peer.port),
         received_ns=context.received_ns,
     )
     response: Message

@@ -24,7 +24,7 @@ KEY = 1
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Promise[Message]:
-    return serve(broker, request, context, partial(encode_fetch, broker.metadata.log_start_offset))
+    return serve(broker, request, context, partial(encode_fetch, broker.quorum.log_start_offset))
 
 
 def refuse(request: FetchRequest, code: ErrorCode, message: str) -> FetchResponse:

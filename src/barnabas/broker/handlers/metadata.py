@@ -2,12 +2,13 @@
 
 * No topics means all of them in version 0, none from version 1 on, where null means all.
 * A topic that does not exist is created if `auto.create.topics.enable` and the request allow it; this
-  response still has UNKNOWN_TOPIC_OR_PARTITION.
+  response still has UNKNOWN_TOPIC_OR_PARTITION, in ZooKeeper mode LEADER_NOT_AVAILABLE.
 * Version 0 leaves out unreachable replicas and returns REPLICA_NOT_AVAILABLE; below version 6 a leader
   without this listener is LEADER_NOT_AVAILABLE, from then on LISTENER_NOT_FOUND (KIP-302).
 * Responses have topic ids from version 10 on, requests from version 12 on (KIP-516).
 * Authorized operations: KIP-430; of the cluster up to version 10 only (DescribeCluster, KIP-700).
-* Clients cannot reach the controller of a KRaft cluster: the response names any live broker instead.
+* Clients cannot reach the controller of a KRaft cluster: the response names any live broker instead.  In
+  ZooKeeper mode it names the controller.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
             for live, endpoint in cluster_view.live_brokers(image, context.listener)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=cluster_view.shown_controller(image, broker.random),
+        controller_id=broker.metadata.controller_for_clients(),
         topics=topics,
     )
     if version <= LAST_WITH_CLUSTER_OPERATIONS and request.include_cluster_authorized_operations:
@@ -169,7 +170,7 @@ def _created_topics(broker: Broker, names: list[str], context: RequestContext) -
             context, Operation.CREATE, Resource.TOPIC, name
         ):
             creatable.append(name)
-            code = _missing_error(name)
+            code = broker.metadata.auto_created if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
         else:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         results.append(_refused(code, name))

@@ -181,9 +181,9 @@ class Lifecycle:
         if not self.shut_down_allowed.done:
             self.shut_down_allowed.set(None)
 
-    def dir_failed(self, directory_id: Uuid) -> None:
+    def dir_failed(self, directory_id: Uuid | None) -> None:
         """Reports an offline log directory with the next heartbeat, which is sent now (KIP-858)."""
-        if directory_id not in self._offline_dirs:
+        if directory_id is not None and directory_id not in self._offline_dirs:
             self._offline_dirs.append(directory_id)
             if self._is_registered:
                 self._schedule(0)

@@ -2,7 +2,8 @@
 
 The order is the same on every node and in every role.  Image and settings come first: all others read them
 from the broker.  Authorizer and quotas follow, before any new partition can be used; then the replicas and
-the coordinators, whose shards depend on replicas.  The lifecycle is last: it may have clients accepted.
+the coordinators, whose shards depend on replicas.  Then responses that report a change may be sent.  The
+lifecycle is last: it may have clients accepted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.broker.coordinators.coordinators import Coordinators
-from barnabas.broker.metadata.broker_lifecycle import Lifecycle
+from barnabas.broker.metadata.image_waits import ImageWaits
+from barnabas.broker.modes.metadata import BrokerLifecycle
 from barnabas.broker.quotas.client_quotas import Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.security.authorizer import Authorizer
@@ -32,7 +34,10 @@ class PublishingBroker(Protocol):
     def quotas(self) -> Quotas: ...
 
     @property
-    def lifecycle(self) -> Lifecycle: ...
+    def lifecycle(self) -> BrokerLifecycle: ...
+
+    @property
+    def image_waits(self) -> ImageWaits: ...
 
     @property
     def hosted_replicas(self) -> ReplicaManager | None: ...
@@ -62,6 +67,7 @@ def publishers_for(broker: PublishingBroker, node_id: int) -> list[MetadataPubli
         _Publisher("quotas", partial(_publish_quotas, broker)),
         _Publisher("replicas", partial(_publish_replicas, broker)),
         _Publisher("coordinators", partial(_publish_coordinators, broker)),
+        broker.image_waits,
         _Publisher("lifecycle", partial(_publish_lifecycle, broker)),
     ]
 

@@ -12,9 +12,9 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.principals import OWN_PRINCIPAL
+from barnabas.base.principals import LOCALHOST, OWN_PRINCIPAL
 from barnabas.base.units import NS_PER_MS
-from barnabas.broker.peers.envelope import open_response, wrap_request
+from barnabas.broker.peers.envelope import is_local, open_response, wrap_request
 from barnabas.broker.peers.peers import Peers
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.schema import Message
@@ -35,6 +35,7 @@ class _Request(NamedTuple):
     message: Message
     version: int
     principal: str
+    host: str
     deadline_ns: int
     response: Promise[Message]
     # The controller that decides authorizes it, too: it may not be decided here without that.
@@ -70,7 +71,13 @@ class ControllerChannel:
         self._is_closed = False
 
     def send_request(
-        self, message: Message, version: int, principal: str, *, is_forwarded: bool = False
+        self,
+        message: Message,
+        version: int,
+        principal: str,
+        *,
+        host: str = LOCALHOST,
+        is_forwarded: bool = False,
     ) -> Promise[Message]:
         """Completed with the controller's response; fails with REQUEST_TIMED_OUT if there is none in time.
 
@@ -79,7 +86,7 @@ class ControllerChannel:
         """
         response: Promise[Message] = Promise()
         deadline_ns = self._clock.monotonic_ns() + self._request_timeout_ms * NS_PER_MS
-        request = _Request(message, version, principal, deadline_ns, response, is_forwarded)
+        request = _Request(message, version, principal, host, deadline_ns, response, is_forwarded)
         if self._is_closed:
             response.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
         elif len(self._waiting) >= MAX_WAITING:
@@ -106,7 +113,7 @@ class ControllerChannel:
         else:
             done = partial(self._received, request)
             timeout_ms = max(1, (request.deadline_ns - now_ns) // NS_PER_MS)
-            if request.principal == OWN_PRINCIPAL and not request.is_forwarded:
+            if _is_own(request):
                 key = request.message.schema.key
                 assert key is not None, "a request has a key"
                 self._peers.send(address, key, lambda _: request.message, done, timeout_ms, request.version)
@@ -171,8 +178,13 @@ class ControllerChannel:
         self._peers.close()
 
 
+def _is_own(request: _Request) -> bool:
+    """Whether the controller can authorize the request by the connection that it comes on."""
+    return request.principal == OWN_PRINCIPAL and not request.is_forwarded and is_local(request.host)
+
+
 def _envelope(request: _Request, _: int) -> EnvelopeRequest:
-    return wrap_request(request.message, request.version, request.principal)
+    return wrap_request(request.message, request.version, request.principal, request.host)
 
 
 def _is_wrong_controller(message: Message) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from ipaddress import ip_address
 
 from barnabas.base.errors import ErrorCode, KafkaError
+from barnabas.base.principals import LOCALHOST
 from barnabas.protocol.apis import api
 from barnabas.protocol.frame import SIZE_BYTES, read_response, write_request
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -14,22 +16,44 @@ from barnabas.protocol.schema import Message
 
 CLIENT_ID = "barnabas"
 PRINCIPAL_VERSION = 0
-# The client's own address serves the controller's logs only.
-LOCALHOST = bytes((127, 0, 0, 1))
+# Of IPv4 and IPv6.
+ADDRESS_SIZES = (4, 16)
+_LOCALHOST = ip_address(LOCALHOST).packed
 _VERSION = struct.Struct(">h")
 # A response in an envelope answers the one request in it.
 _CORRELATION_ID = 0
 
 
-def wrap_request(message: Message, version: int, principal: str) -> EnvelopeRequest:
-    """The envelope of a request."""
+def wrap_request(message: Message, version: int, principal: str, host: str) -> EnvelopeRequest:
+    """The envelope of a request; the controller authorizes it by the client's principal and host."""
     kind, _, name = principal.partition(":")
     data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
     return EnvelopeRequest(
         request_data=write_request(message, version, _CORRELATION_ID, CLIENT_ID)[SIZE_BYTES:],
         request_principal=_VERSION.pack(PRINCIPAL_VERSION) + data.encode(PRINCIPAL_VERSION),
-        client_host_address=LOCALHOST,
+        client_host_address=_packed(host),
     )
+
+
+def is_local(host: str) -> bool:
+    """Whether an envelope would carry this machine's own address: it has no other that tells more."""
+    return _packed(host) == _LOCALHOST
+
+
+def _packed(host: str) -> bytes:
+    """The bytes of an address.  Hosts of simulated networks have names only."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return _LOCALHOST
+
+
+def read_host(address: bytes) -> str:
+    """The client's host in an envelope; an IPv4 address in the form of IPv6 is the same host."""
+    if len(address) not in ADDRESS_SIZES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address is no IP address")
+    host = ip_address(address)
+    return str(getattr(host, "ipv4_mapped", None) or host)
 
 
 def read_principal(content: bytes | None) -> str:

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.client.connection import ConnectionProtocol
+from barnabas.client.login.handshake import Handshake, Login
 from barnabas.protocol.apis import api
 from barnabas.protocol.schema import Message
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.network import Address, CloseReason, Connection, StreamHandler
 
+if TYPE_CHECKING:
+    from barnabas.runtime.tls.context import Tls
+
 
 class PeerError(Exception):
     """The peer could not be reached, did not respond in time, or does not support the request."""
 
 
+# The part of a session's lifetime after which a node logs in again.
+SESSION_USED_PERCENT = 85
 Done = Callable[[Message | None, Exception | None], None]
 MakeRequest = Callable[[int], Message]
 
@@ -30,7 +36,17 @@ MakeRequest = Callable[[int], Message]
 class ConnectingNetwork(Protocol):
     """The part of runtime.network.Network that is needed here."""
 
-    def connect(self, host: str, port: int, handler: StreamHandler) -> None: ...
+    def connect(self, host: str, port: int, handler: StreamHandler, tls: Tls | None = None) -> None: ...
+
+
+class PeerSecurity(NamedTuple):
+    """How connections to other nodes are protected, and how this node logs in there."""
+
+    tls: Tls | None = None
+    login: Login | None = None
+
+
+NO_SECURITY = PeerSecurity()
 
 
 class _Waiting:
@@ -68,7 +84,9 @@ class PeerConnection(StreamHandler):
         clock: Clock,
         timers: TimerService,
         on_closed: Callable[[PeerConnection], None],
+        security: PeerSecurity = NO_SECURITY,
     ) -> None:
+        self._security = security
         self.address = address
         self.is_closed = False
         self._protocol = ConnectionProtocol(client_id)
@@ -78,6 +96,8 @@ class PeerConnection(StreamHandler):
         self._on_closed = on_closed
         self._connection: Connection | None = None
         self._is_ready = False
+        self._session_ends_ns: int | None = None
+        self._is_retiring = False
         self._before_handshake: list[_Waiting] = []
         # Responses come in the order of the requests, so the first deadline is the next one to pass.
         self._in_flight: list[_Waiting] = []
@@ -87,8 +107,23 @@ class PeerConnection(StreamHandler):
         """Requests without a response."""
         return len(self._before_handshake) + len(self._in_flight)
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether a new connection, with a new login, should replace this one (KIP-368)."""
+        return self._session_ends_ns is not None and self._clock.monotonic_ns() >= self._session_ends_ns
+
+    def retire(self) -> None:
+        """Close when the requests in flight have their responses; nobody sends others."""
+        self._is_retiring = True
+        if not self.pending:
+            self.close()
+
     def open(self) -> None:
-        self._network.connect(self.address.host, self.address.port, self)
+        tls = self._security.tls
+        if tls is None:
+            self._network.connect(self.address.host, self.address.port, self)
+        else:
+            self._network.connect(self.address.host, self.address.port, self, tls)
 
     def send(
         self,
@@ -134,6 +169,8 @@ class PeerConnection(StreamHandler):
             self._in_flight.remove(waiting)
             self._set_timer()
         waiting.done(message, error)
+        if self._is_retiring and not self.pending:
+            self.close()
 
     # Deadlines
 
@@ -163,7 +200,8 @@ class PeerConnection(StreamHandler):
         if self.is_closed:
             connection.close()
             return
-        self._protocol.handshake(self._handshake_completed).start(connection.send)
+        self._handshake = Handshake(self._protocol, self._handshake_completed, self._security.login)
+        self._handshake.start(connection.send)
 
     def data_received(self, view: memoryview) -> int:
         taken = self._protocol.receive(view)
@@ -179,6 +217,10 @@ class PeerConnection(StreamHandler):
         if error is not None:
             self.close(error)
             return
+        lifetime_ms = self._handshake.session_lifetime_ms
+        if lifetime_ms > 0:
+            used_ns = lifetime_ms * NS_PER_MS * SESSION_USED_PERCENT // 100
+            self._session_ends_ns = self._clock.monotonic_ns() + used_ns
         self._is_ready = True
         waiting, self._before_handshake = self._before_handshake, []
         for each in waiting:
@@ -189,6 +231,8 @@ class PeerConnection(StreamHandler):
             return
         self.is_closed = True
         self._timers.cancel((self, "deadline"))
+        if self._connection is not None:
+            self._handshake.abandon()
         unsent, self._before_handshake = self._before_handshake, []
         self._on_closed(self)
         self._protocol.end(error)

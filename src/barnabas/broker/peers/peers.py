@@ -6,11 +6,13 @@ from collections.abc import Container
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.peers.peer_connection import (
+    NO_SECURITY,
     ConnectingNetwork,
     Done,
     MakeRequest,
     PeerConnection,
     PeerError,
+    PeerSecurity,
 )
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.timers import TimerService
@@ -35,7 +37,9 @@ class Peers:
         clock: Clock,
         timers: TimerService,
         random: Random,
+        security: PeerSecurity = NO_SECURITY,
     ) -> None:
+        self._security = security
         self._client_id = client_id
         self._network = network
         self._clock = clock
@@ -62,6 +66,13 @@ class Peers:
         With `in_place` the bytes of the response are valid only during that call.
         """
         connection = self._connections.get(address)
+        if connection is not None and connection.is_expired:
+            # The former connection ends its work; it is not a failure.
+            del self._connections[address]
+            connection.retire()
+            self._failures.pop(address, None)
+            self._not_before_ns.pop(address, None)
+            connection = None
         if connection is None:
             if self._is_closed or self._clock.monotonic_ns() < self._not_before_ns.get(address, 0):
                 done(None, PeerError(f"{address} is not connected; it will be tried again"))
@@ -89,6 +100,7 @@ class Peers:
             clock=self._clock,
             timers=self._timers,
             on_closed=self._connection_closed,
+            security=self._security,
         )
         self._connections[address] = connection
         connection.open()
@@ -96,6 +108,11 @@ class Peers:
 
     def _connection_closed(self, connection: PeerConnection) -> None:
         address = connection.address
+        if connection.is_expired:
+            # Its session was over, which is no failure of the peer.
+            if self._connections.get(address) is connection:
+                del self._connections[address]
+            return
         if self._connections.get(address) is connection:
             del self._connections[address]
         failures = self._failures.get(address, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.broker.context import ReplicaContext
 from barnabas.broker.replicas.hosted_partition import Hosted
@@ -23,6 +25,12 @@ class PartitionTable:
         if partition is None or partition.is_offline:
             raise self.missing(topic, index)
         return partition
+
+    def of_topics(self, topics: Iterable[str]) -> Iterator[Hosted]:
+        """The partitions of these topics."""
+        names = set(topics)
+        if names:
+            yield from (partition for partition in self.partitions.values() if partition.topic in names)
 
     def missing(self, topic: str, index: int) -> KafkaError:
         """Returns the error of a partition: unknown, on other brokers, or in an offline directory."""
@@ -76,7 +84,8 @@ class PartitionTable:
         broker = self._broker.image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return False
-        return broker_epoch in (-1, broker.epoch)
+        # In ZooKeeper mode no broker knows the epochs of others.
+        return broker_epoch in (-1, broker.epoch) or broker.epoch == -1
 
     def rack_of(self, broker_id: int, listener: str) -> str | None:
         """The rack of a live broker with this listener; None if it has none."""

@@ -244,6 +244,13 @@ class ReplicaStorage:
         if self._is_running:
             self._after((self, "log tasks"), BETWEEN_SLICES_MS, self._run_log_tasks)
 
+    def retain_now(self) -> Promise[None]:
+        """Run retention without waiting for its interval."""
+        done: Promise[None] = Promise()
+        self.log_tasks.retain_now(lambda: done.set(None))
+        self.run_log_tasks_soon()
+        return done
+
     def _run_log_tasks(self) -> None:
         until_ns = self._clock.monotonic_ns() + SLICE_NS
         # If a task fails, the loop gets the exception, and the others continue.

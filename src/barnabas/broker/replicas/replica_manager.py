@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import chain
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
+from barnabas.broker.modes.metadata import TransitionPolicy
 from barnabas.broker.quotas.rates import Window
 from barnabas.broker.quotas.replication_quota import ReplicationQuota
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager
@@ -25,13 +25,7 @@ from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.partition_lookup import PartitionTable
 from barnabas.broker.replicas.replica_logs import ReplicaStorage
 from barnabas.broker.replicas.transaction_checks import NoCoordinator, TransactionVerifier
-from barnabas.broker.replicas.transitions import (
-    ReplicaTransitions,
-    is_stray,
-    removals_of_logs,
-    transitions_of,
-    transitions_of_image,
-)
+from barnabas.broker.replicas.transitions import DerivedTransitions, ReplicaTransitions
 from barnabas.broker.replication.fetchers import Fetchers, NoFetchers
 from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import ConfigResource, Image
@@ -55,6 +49,7 @@ from barnabas.storage.producers.producer_append import AppendOrigin, Verificatio
 logger = logging.getLogger(__name__)
 
 _NO_ERROR = ErrorCode.NONE
+_TOPIC = ConfigResource.TOPIC
 
 # A failed directory: its path, and its id if it has one (KIP-858).
 DirFailed = Callable[[str, Uuid | None], None]
@@ -73,8 +68,10 @@ class ReplicaManager(PartitionTable):
         timers: TimerService,
         workers: WorkerPool,
         at_tick_end: Callable[[Callable[[], None]], None],
+        policy: TransitionPolicy | None = None,
     ) -> None:
         super().__init__(broker)
+        self._policy: TransitionPolicy = policy or DerivedTransitions(self.broker_id)
         settings = broker.settings
         self.now_ns = broker.clock.monotonic_ns
         self._timers = timers
@@ -106,7 +103,6 @@ class ReplicaManager(PartitionTable):
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
         self._rules = Rules(self.broker_id, self._lag_max_ms * NS_PER_MS, self.is_eligible, self.is_alive)
-        # Executes transitions in order, and returns a result for each.
         self.transitions = ReplicaTransitions(
             self.broker_id,
             lambda: broker.image,
@@ -117,7 +113,7 @@ class ReplicaManager(PartitionTable):
             now_ns=self.now_ns,
             after_slice=self._after_transitions,
         )
-        # Partitions that are not served because their transition failed half-way.
+        # Not served because their transition failed half-way.
         self._failed: set[TopicPartition] = set()
         self._is_started = False
 
@@ -126,18 +122,16 @@ class ReplicaManager(PartitionTable):
     def start(self) -> Promise[None]:
         """Opens all logs and applies the image; deltas are applied from then on."""
         done: Promise[None] = Promise()
-        image, own_id = self._broker.image, self.broker_id
-        # The metadata goes on while logs are opened: all of them are judged by the same image.
-        loaded = self.storage.load(lambda name, topic_id: is_stray(image, own_id, name, topic_id))
+        image = self._broker.image  # the metadata goes on while logs are opened
+        loaded = self.storage.load(partial(self._policy.is_stray, image))
         loaded.then(lambda _: self._loaded(done, image), done.fail)
         return done
 
     def _loaded(self, done: Promise[None], before: Image) -> None:
         self._is_started = True
         self._configure_quotas()
-        image, own_id = self._broker.image, self.broker_id
-        removals = removals_of_logs(image, own_id, self.storage.manager.identify_logs(before.topic_ids))
-        taken = self.transitions.carry_out(chain(removals, transitions_of_image(image, own_id)))
+        logs = self.storage.manager.identify_logs(before.topic_ids)
+        taken = self.transitions.carry_out(self._policy.at_start(self._broker.image, logs))
         taken.then(lambda _: self._begin(done), done.fail)
 
     def _begin(self, done: Promise[None]) -> None:
@@ -159,10 +153,8 @@ class ReplicaManager(PartitionTable):
         for partition in self.partitions.values():
             partition.lose_log()
         self.partitions.clear()
-        closed: Promise[None] = Promise()
-        truncated.then(
-            lambda _: self.storage.stop(self._broker.broker_epoch).then(closed.set, closed.fail), closed.fail
-        )
+        closed, epoch = Promise[None](), self._policy.kept_epoch(self._broker.broker_epoch)
+        truncated.then(lambda _: self.storage.stop(epoch).then(closed.set, closed.fail), closed.fail)
         return closed
 
     # Transitions
@@ -170,7 +162,11 @@ class ReplicaManager(PartitionTable):
     def apply(self, delta: Delta) -> None:
         """Applies a committed delta, in slices.  Settings and image are up to date already."""
         if self._is_started:  # otherwise the whole image is applied when the logs are open
-            self.transitions.carry_out(transitions_of(delta, self.broker_id), self._apply_configs(delta))
+            # Before an ISR of the same delta, as the controller's ELR counts on it already (KIP-966): a
+            # leader that took a smaller ISR first would commit what members of the ELR do not have.
+            for partition in self.of_topics(name for kind, name in delta.configs if kind == _TOPIC):
+                self._configure_alone(partition, self._take_min_isr)
+            self._policy.carry_out(self.transitions, delta, self._apply_configs(delta))
 
     @property
     def failed_count(self) -> int:
@@ -242,8 +238,7 @@ class ReplicaManager(PartitionTable):
 
     def _transition_failed(self, transition: Transition) -> None:
         """Called on an internal error: the partition is not served until the transition succeeds."""
-        name = TopicPartition(transition.topic, transition.index)
-        self._failed.add(name)
+        self._failed.add(name := TopicPartition(transition.topic, transition.index))
         known = self.partitions.get(name)
         if known is not None:
             self._withdraw(known)
@@ -330,7 +325,7 @@ class ReplicaManager(PartitionTable):
         if delta.configs:
             self._configure_quotas()
         for kind, name in delta.configs:
-            if kind == ConfigResource.TOPIC:
+            if kind == _TOPIC:
                 changed.add(name)
             elif kind == ConfigResource.BROKER and name in ("", str(self.broker_id)):
                 self.storage.forget_defaults()
@@ -339,15 +334,18 @@ class ReplicaManager(PartitionTable):
         if changed:
             for partition in list(self.partitions.values()):
                 if partition.topic in changed:
-                    self._configure_alone(partition)
+                    self._configure_alone(partition, self._configure)
                     yield
 
-    def _configure_alone(self, partition: Hosted) -> None:
+    def _configure_alone(self, partition: Hosted, configure: Callable[[Hosted], None]) -> None:
         """Applies the options of one partition; an error must not affect the others."""
         try:
-            self._configure(partition)
+            configure(partition)
         except Exception:
             logger.exception("%s keeps its old options, as the new ones could not be set", partition.name)
+
+    def _take_min_isr(self, partition: Hosted) -> None:
+        partition.set_min_isr(self.storage.topic_options(partition.topic).min_insync_replicas)
 
     def _configure(self, partition: Hosted) -> None:
         options = self.storage.topic_options(partition.topic)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
@@ -90,6 +91,26 @@ def removals_of_logs(
     for name, topic_id in logs.items():
         if is_stray(image, broker_id, name, topic_id):
             yield Transition(Become.REMOVED, name.topic, topic_id, name.partition, None)
+
+
+class DerivedTransitions:
+    """The `TransitionPolicy` of KRaft mode: the image says which replicas are here, and in which role."""
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+
+    def is_stray(self, image: Image, name: TopicPartition, topic_id: Uuid | None) -> bool:
+        return is_stray(image, self._broker_id, name, topic_id)
+
+    def at_start(self, image: Image, logs: Mapping[TopicPartition, Uuid]) -> Iterable[Transition]:
+        removals = removals_of_logs(image, self._broker_id, logs)
+        return chain(removals, transitions_of_image(image, self._broker_id))
+
+    def kept_epoch(self, broker_epoch: int) -> int:
+        return broker_epoch
+
+    def carry_out(self, transitions: ReplicaTransitions, delta: Delta, then: Iterator[None]) -> None:
+        transitions.carry_out(transitions_of(delta, self._broker_id), then)
 
 
 class ReplicaTransitions:

@@ -61,7 +61,7 @@ class Heartbeats:
             if not broker.fenced:
                 lease.contact_ns = now_ns
                 if broker.id == stopped_broker:
-                    lease.contact_ns = now_ns - self.session_timeout_ns - 1
+                    self.expire(broker.id, now_ns)
 
     def deactivate(self) -> None:
         self._leases.clear()
@@ -119,6 +119,12 @@ class Heartbeats:
 
     def _is_expired(self, contact_ns: int, now_ns: int) -> bool:
         return contact_ns + self.session_timeout_ns < now_ns
+
+    def expire(self, broker_id: int, now_ns: int) -> None:
+        """The process is known to have ended: its session has expired."""
+        lease = self._leases.get(broker_id)
+        if lease is not None and lease.contact_ns is not None:
+            lease.contact_ns = now_ns - self.session_timeout_ns - 1
 
     def touch(self, broker_id: int, *, fenced: bool, metadata_offset: int) -> None:
         """Called when a heartbeat was accepted."""

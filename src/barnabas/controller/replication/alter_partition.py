@@ -51,7 +51,7 @@ def _alter(
     proposal: PartitionProposal,
     records: list[Message],
 ) -> Result:
-    if topic is None:
+    if topic is None or topic.name in state.deleting:
         return _refused(proposal, ErrorCode.UNKNOWN_TOPIC_ID)
     partition = topic.partitions.get(proposal.partition_index)
     if partition is None:
@@ -62,6 +62,7 @@ def _alter(
     change = PartitionChange(state, topic, proposal.partition_index, partition)
     if state.allows_unclean_election(topic.name):
         change.election = Election.UNCLEAN
+    change.by_leader = True
     change.isr = [member.broker_id for member in proposal.new_isr_with_epochs]
     change.recovery_state = proposal.leader_recovery_state
     resigns = partition.leader not in change.isr

@@ -8,7 +8,7 @@ from barnabas.controller.replication.partition_change import Election, Partition
 from barnabas.controller.replication.reassignment import begin, in_progress, replication_factor_of, revert
 from barnabas.controller.state import ControllerState
 from barnabas.controller.topics.assignments import check_assignment
-from barnabas.metadata.topics import Partition, Topic
+from barnabas.metadata.topics import NEVER_STORED, Partition, Topic
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -66,11 +66,13 @@ def _alter(
     state: ControllerState, name: str, number: int, replicas: list[int] | None, *, allow_resize: bool
 ) -> list[Message]:
     topic = state.image.topic_named(name)
-    if topic is None:
+    if topic is None or name in state.deleting:
         raise _unknown(f"Unable to find a topic named {name}.")
     partition = topic.partitions.get(number)
     if partition is None:
         raise _unknown(f"Unable to find partition {name}:{number}.")
+    if partition.partition_epoch == NEVER_STORED:
+        raise _unknown(f"Partition {name}:{number} has had no leader yet: none of its replicas is alive.")
     change = PartitionChange(state, topic, number, partition)
     if replicas is None:
         _cancel(change)
@@ -110,6 +112,7 @@ def _start(change: PartitionChange, replicas: list[int], *, allow_resize: bool) 
             f"The replication factor is changed from {size} to {len(replicas)}",
         )
     reassignment = begin(change.partition.replicas, replicas)
+    change.is_reassigned = True
     change.replicas = reassignment.replicas
     if reassignment.removing:
         change.removing = reassignment.removing

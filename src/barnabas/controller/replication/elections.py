@@ -119,11 +119,13 @@ def elect(
 ) -> ApiError:
     """Elect a leader for one partition; appends its record, or returns why there is none."""
     topic = state.image.topic_named(name)
-    if topic is None:
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    if topic is None or name in state.deleting:
+        text = state.options.policy.no_topic.format(name=name)
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     partition = topic.partitions.get(number)
     if partition is None:
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
+        text = state.options.policy.no_partition.format(name=name, number=number)
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     if election is Election.PREFERRED:
         needed = partition.leader != partition.replicas[0]
         unavailable = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

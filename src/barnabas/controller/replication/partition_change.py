@@ -44,6 +44,10 @@ class PartitionChange:
     election: Election = Election.ONLINE
     is_acceptable_leader: Callable[[int], bool] | None = None
     unclean_shutdown: int | None = None
+    # A reassignment is asked for: the leader learns of it by a new epoch, even of the same one again.
+    is_reassigned: bool = False
+    # The leader itself proposes the ISR.
+    by_leader: bool = False
     # That of the topic, if the caller has looked it up.
     min_isr: int | None = None
     isr: list[int] = field(init=False)
@@ -71,7 +75,7 @@ class PartitionChange:
         """Returns the record; None if nothing changes."""
         record = PartitionChangeRecord(partition_id=self.number, topic_id=self.topic.id)
         completion = completed(self.replicas, self.isr, self.removing, self.adding)
-        if completion is not None:
+        if completion is not None and self.state.options.policy.reassigns_in_one_step:
             self.replicas, self.isr = completion
             self.removing, self.adding = [], []
         self._update_elr()
@@ -85,6 +89,7 @@ class PartitionChange:
         self._bump_epoch_for_shrink(record)
         self._set_last_known_leader(record)
         self._set_assignment(record)
+        self._bump_epoch_for_assignment(record)
         if self.recovery_state != self.partition.leader_recovery_state:
             record.leader_recovery_state = self.recovery_state
         return None if _is_no_op(record) else record
@@ -178,7 +183,18 @@ class PartitionChange:
     def _bump_epoch_for_shrink(self, record: PartitionChangeRecord) -> None:
         if self.state.image.metadata_version >= ISR_SHRINK_KEEPS_EPOCH_LEVEL or record.isr is None:
             return
+        if self.by_leader and self.state.options.policy.leaders_shrink_within_epoch:
+            return
         if record.leader == LEADER_UNCHANGED and not set(self.partition.isr) <= set(record.isr):
+            record.leader = self.partition.leader
+
+    def _bump_epoch_for_assignment(self, record: PartitionChangeRecord) -> None:
+        """A step of a reassignment shows in the leader epoch, not only in the assignment."""
+        if self.state.options.policy.reassigns_in_one_step or record.leader != LEADER_UNCHANGED:
+            return
+        assigned = (record.replicas, record.adding_replicas, record.removing_replicas)
+        is_again = self.is_reassigned and bool(self.removing or self.adding)
+        if is_again or any(changed is not None for changed in assigned):
             record.leader = self.partition.leader
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:

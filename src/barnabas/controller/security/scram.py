@@ -23,40 +23,38 @@ Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 def alter_scram_credentials(
     state: ControllerState, request: AlterUserScramCredentialsRequest, context: Context
 ) -> Decision:
-    """A user may occur once in a request; each one is altered or rejected individually."""
-    deletions: dict[str, Deletion] = {}
-    upsertions: dict[str, Upsertion] = {}
+    """Each user is altered or rejected as a whole.
+
+    A user may occur once in a request; in ZooKeeper mode, each credential of a user may.
+    """
+    by_mechanism = state.options.policy.alters_mechanisms_together
+    deletions: dict[tuple[str, int], Deletion] = {}
+    upsertions: dict[tuple[str, int], Upsertion] = {}
     api_errors: dict[str, ApiError] = {}
     duplicate = ApiError(
         ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
     )
     for deletion in request.deletions:
-        if deletion.name in api_errors:
-            continue
-        api_error = duplicate if deletions.pop(deletion.name, None) else _deletion_error(state, deletion)
+        key = (deletion.name, deletion.mechanism if by_mechanism else 0)
+        api_error = duplicate if key in deletions else _deletion_error(state, deletion)
+        deletions[key] = deletion
         if api_error:
-            api_errors[deletion.name] = api_error
-        else:
-            deletions[deletion.name] = deletion
+            api_errors.setdefault(deletion.name, api_error)
     for upsertion in request.upsertions:
-        name = upsertion.name
-        if name in api_errors:
-            continue
-        before = deletions.pop(name, None) or upsertions.pop(name, None)
-        api_error = duplicate if before else _upsertion_error(state, upsertion)
+        key = (upsertion.name, upsertion.mechanism if by_mechanism else 0)
+        is_twice = key in deletions or key in upsertions
+        api_error = duplicate if is_twice else _upsertion_error(state, upsertion)
+        upsertions[key] = upsertion
         if api_error:
-            api_errors[name] = api_error
-        else:
-            upsertions[name] = upsertion
+            api_errors.setdefault(upsertion.name, api_error)
     records: list[Message] = [
         RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
         for change in deletions.values()
+        if change.name not in api_errors
     ]
-    records += [_record(change) for change in upsertions.values()]
-    results = [
-        *_results((name, NO_ERROR) for name in (*deletions, *upsertions)),
-        *_results(api_errors.items()),
-    ]
+    records += [_record(change) for change in upsertions.values() if change.name not in api_errors]
+    altered = dict.fromkeys(name for name, _ in (*deletions, *upsertions) if name not in api_errors)
+    results = [*_results((name, NO_ERROR) for name in altered), *_results(api_errors.items())]
     return Decision(records, AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results))
 
 

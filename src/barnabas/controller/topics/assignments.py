@@ -48,7 +48,8 @@ def manual_partition(state: ControllerState, number: int, replicas: Sequence[int
 
 def choose_placements(state: ControllerState, partitions: int, replication_factor: int) -> list[list[int]]:
     """The replicas of new partitions, chosen by the replica placer."""
-    return place(state.usable_brokers(), partitions, replication_factor, state.random)
+    too_few = state.options.policy.too_few_brokers
+    return place(state.usable_brokers(), partitions, replication_factor, state.random, too_few)
 
 
 def placed_partitions(state: ControllerState, placements: Sequence[Sequence[int]]) -> list[Partition]:

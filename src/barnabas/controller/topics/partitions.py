@@ -56,17 +56,14 @@ def _add_partitions(
 
 def _new_records(state: ControllerState, requested: CreatePartitionsTopic) -> list[Message]:
     topic = state.image.topic_named(requested.name)
-    if topic is None:
+    if topic is None or topic.name in state.deleting:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
-    if requested.count == present:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-    if requested.count < present:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {requested.name} currently has {present} partition(s); {requested.count} would not"
-            " be an increase.",
-        )
+    policy = state.options.policy
+    if requested.count <= present:
+        said = policy.as_many_partitions if requested.count == present else policy.fewer_partitions
+        text = said.format(name=requested.name, present=present, wanted=requested.count)
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
     additional = requested.count - present
     if requested.assignments is not None and len(requested.assignments) != additional:
         raise KafkaError(

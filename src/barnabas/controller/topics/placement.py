@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.hashing import java_string_hash
 from barnabas.base.java_order import order_by_hash
+from barnabas.controller.store import METADATA_LOG_POLICY
 from barnabas.runtime.random import Random
 
 T = TypeVar("T")
@@ -28,7 +29,11 @@ class UsableBroker(NamedTuple):
 
 
 def place(
-    brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, random: Random
+    brokers: Iterable[UsableBroker],
+    partitions: int,
+    replication_factor: int,
+    random: Random,
+    too_few_brokers: str = METADATA_LOG_POLICY.too_few_brokers,
 ) -> list[list[int]]:
     """Returns the replicas of each partition, the preferred leader first."""
     racks = _RackList(brokers, random)
@@ -39,10 +44,7 @@ def place(
     if racks.unfenced == 0:
         raise _refused("All brokers are currently fenced.")
     if replication_factor > racks.total:
-        raise _refused(
-            f"The target replication factor of {replication_factor} cannot be reached because only"
-            f" {racks.total} broker(s) are registered."
-        )
+        raise _refused(too_few_brokers.format(wanted=replication_factor, present=racks.total))
     return [racks.place(replication_factor) for _ in range(partitions)]
 
 

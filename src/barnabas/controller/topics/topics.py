@@ -34,8 +34,6 @@ USE_DEFAULT = -1
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 Result = CreateTopicsResponse.CreatableTopicResult
-# The configs in the response by those given for a topic: topics of one request often share them.
-Described = dict[tuple[tuple[str, str], ...], list[CreateTopicsResponse.CreatableTopicConfigs]]
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest, context: Context) -> Decision:
@@ -46,8 +44,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, context:
     ]
     _check_total(accepted, state.settings["num.partitions"])
     records: list[Message] = []
-    described: Described = {}
-    results = [_create(state, topic, records, described) for topic in accepted]
+    results = [_create(state, topic, records) for topic in accepted]
     for name, count in counts.items():
         if count > 1:
             results.append(_rejection(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
@@ -73,9 +70,7 @@ def _rejection(name: str, api_error: ApiError) -> Result:
     return Result(name=name, error_code=api_error.code, error_message=api_error.message)
 
 
-def _create(
-    state: ControllerState, topic: CreatableTopic, records: list[Message], described: Described
-) -> Result:
+def _create(state: ControllerState, topic: CreatableTopic, records: list[Message]) -> Result:
     try:
         _check_new_name(state, topic.name)
         config_records = _config_records(state, topic)
@@ -92,10 +87,8 @@ def _create(
     result = Result(name=topic.name, topic_id=topic_id, error_code=0, error_message=None)
     result.num_partitions = len(partitions)
     result.replication_factor = len(partitions[0].replicas)
-    overrides = tuple((config.name, config.value or "") for config in topic.configs)
-    if overrides not in described:
-        described[overrides] = _effective_configs(state, dict(overrides))
-    result.configs = described[overrides]
+    overrides = [(config.name, config.value or "") for config in topic.configs]
+    result.configs = state.described_configs.of(state.layers, overrides)
     return result
 
 
@@ -104,9 +97,8 @@ def _check_new_name(state: ControllerState, name: str) -> None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = state.colliding.find(name)
     if other is not None:
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-        )
+        text = state.options.policy.colliding_topic.format(name=name, other=other)
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     check_topic_name(name)
 
 
@@ -162,8 +154,8 @@ def _placed_partitions(state: ControllerState, count: int, replication_factor: i
     try:
         chosen = choose_placements(state, count, replication_factor)
     except KafkaError as error:
-        message = f"Unable to replicate the partition {replication_factor} time(s): {error.message}"
-        raise KafkaError(error.code, message) from error
+        prefix = state.options.policy.placement_refused.format(wanted=replication_factor)
+        raise KafkaError(error.code, prefix + error.message) from error
     return placed_partitions(state, chosen)
 
 
@@ -193,18 +185,3 @@ def _manual_partitions(state: ControllerState, topic: CreatableTopic) -> dict[in
             "partitions should be a consecutive 0-based integer sequence",
         )
     return partitions
-
-
-def _effective_configs(
-    state: ControllerState, overrides: dict[str, str]
-) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
-    return [
-        CreateTopicsResponse.CreatableTopicConfigs(
-            name=entry.name,
-            value=entry.value,
-            read_only=entry.read_only,
-            config_source=entry.source,
-            is_sensitive=entry.sensitive,
-        )
-        for entry in state.layers.describe_topic(overrides)
-    ]

@@ -280,10 +280,14 @@ class TransactionMachine:
         kind = EventKind.TRANSACTION_COMMITTING if commits else EventKind.TRANSACTION_ABORTING
         return self._write(context, ended, Prepared(ended), kind)
 
-    def abort_timed_out(self, context: Context, transactional_id: str) -> Decision[Prepared | None]:
-        """Abort the transaction, unless it has ended in the meantime."""
+    def abort_timed_out(
+        self, context: Context, transactional_id: str, *, is_early: bool = False
+    ) -> Decision[Prepared | None]:
+        """Abort the transaction, unless it has ended in the meantime; `is_early`: before its time is over."""
         transaction = self.transactions.get(transactional_id)
-        if transaction is None or not transaction.is_timed_out(context.now_ms):
+        if transaction is None or not (
+            transaction.is_timed_out(context.now_ms) or (is_early and transaction.state is State.ONGOING)
+        ):
             return Decision((), None)
         aborted = abort(transaction, _level(context), context.now_ms)
         return self._write(

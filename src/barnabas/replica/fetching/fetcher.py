@@ -269,7 +269,7 @@ class Fetcher:
             self._wait_for(state, Phase.NOTING_GAPS)
             return Outcome(must_note_gaps=True)
         except UnexpectedAppendOffset as unexpected:
-            return self._begin_earlier(state, log, records, unexpected, now_ns)
+            return self._begin_earlier(state, log, records, unexpected, data.log_start_offset, now_ns)
         except StorageFailure as failure:
             self._not_stored(state, failure)
             raise
@@ -377,15 +377,19 @@ class Fetcher:
         log: FollowerLog,
         records: Buffer,
         unexpected: UnexpectedAppendOffset,
+        leader_start_offset: int,
         now_ns: int,
     ) -> Outcome:
         """The leader's log start lies within a batch: an empty log begins with that batch's first offset.
 
         So does the end of a log that was truncated to the leader's log start, where what diverges begins.
+        After an unclean election its high watermark may be that of what is lost; all that it has was deleted
+        by the leader then.  Apache Kafka gives such a replica up.
         """
         first = unexpected.first_offset
         is_empty = log.end_offset == log.log_start_offset
-        if first < log.end_offset <= unexpected.last_offset and (is_empty or first >= log.high_watermark):
+        is_uncommitted = first >= log.high_watermark or log.end_offset <= leader_start_offset
+        if first < log.end_offset <= unexpected.last_offset and (is_empty or is_uncommitted):
             state.undone = bytes(records)
             truncation = self._truncate(state, first, log.log_start_offset if is_empty else None)
             return Outcome(truncation=truncation)

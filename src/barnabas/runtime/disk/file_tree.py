@@ -9,11 +9,15 @@ from __future__ import annotations
 import errno
 import posixpath
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from barnabas.runtime.disk.disk import refuse
 
 F = TypeVar("F")
+
+# Paths whose names are remembered: a simulated disk asks for the same ones all the time.
+PATHS_MAX = 8192
 
 
 class Folder(Generic[F]):
@@ -38,11 +42,12 @@ class Place(Generic[F]):
         return self.folder.entries.get(self.name)
 
 
-def components(path: str) -> list[str]:
+@lru_cache(maxsize=PATHS_MAX)
+def components(path: str) -> tuple[str, ...]:
     """The names on the path from the root.  A relative path starts at the root too."""
     if "." in path or "//" in path:
         path = posixpath.normpath("/" + path)
-    return [name for name in path.split("/") if name]
+    return tuple(name for name in path.split("/") if name)
 
 
 def canonical(path: str) -> str:
@@ -68,8 +73,11 @@ class FileTree(Generic[F]):
 
     def entry(self, path: str) -> F | Folder[F]:
         """The entry at this path; raises if there is none."""
+        return self._walk(components(path), path)
+
+    def _walk(self, names: tuple[str, ...], path: str) -> F | Folder[F]:
         entry: F | Folder[F] = self.root
-        for name in components(path):
+        for name in names:
             if not isinstance(entry, Folder):
                 refuse(errno.ENOTDIR, path)
             below = entry.entries.get(name)
@@ -89,7 +97,10 @@ class FileTree(Generic[F]):
         names = components(path)
         if not names:
             refuse(errno.EISDIR, path)
-        return Place(self.folder("/".join(names[:-1])), names[-1])
+        folder = self._walk(names[:-1], path)
+        if not isinstance(folder, Folder):
+            refuse(errno.ENOTDIR, path)
+        return Place(folder, names[-1])
 
     def first_missing(self, path: str) -> str | None:
         """The first missing folder on this path; EEXIST or ENOTDIR when a file is in the way."""

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from barnabas.runtime.clock import Clock, SystemClock
 from barnabas.runtime.disk import descriptor_io
@@ -23,6 +24,10 @@ from barnabas.runtime.disk.file_tree import FileTree, Folder, Place, canonical
 
 SMALL_FILE_BYTES = 64 * 1024
 """Up to this size a file is plain bytes, and a slice of it a copy; a larger one has a descriptor."""
+
+
+# The content of a folder: for each name the time of its last change, and its bytes or what is below it.
+DiskImage: TypeAlias = "dict[str, tuple[int, bytes | DiskImage]]"
 
 
 class MemoryContent:
@@ -304,12 +309,46 @@ class MemoryDisk(WholeFiles):
             self.open(path, create=True)
             return MemoryLock(self._held, canonical(path))
 
+    def image(self) -> DiskImage:
+        """All that is there now, copied."""
+        with self._lock:
+            return _image_of(self._tree.root)
+
+    def replace(self, image: DiskImage) -> None:
+        """Everything becomes as it was when the image was made; nobody must use the files meanwhile."""
+        with self._lock:
+            root: Folder[MemoryContent] = Folder(self._clock.wall_ms())
+            self._tree = FileTree(root)
+            self._fill(root, image, "")
+
+    def _fill(self, folder: Folder[MemoryContent], image: DiskImage, path: str) -> None:
+        for name, (modified_ms, entry) in image.items():
+            below = f"{path}/{name}"
+            if isinstance(entry, bytes):
+                content = MemoryContent(below, modified_ms, self._features)
+                content.append((entry,))
+                folder.entries[name] = content
+            else:
+                new: Folder[MemoryContent] = Folder(modified_ms)
+                folder.entries[name] = new
+                self._fill(new, entry, below)
+
     def _set(self, place: Place[MemoryContent], entry: MemoryContent | Folder[MemoryContent] | None) -> None:
         if entry is None:
             del place.folder.entries[place.name]
         else:
             place.folder.entries[place.name] = entry
         place.folder.modified_ms = self._clock.wall_ms()
+
+
+def _image_of(folder: Folder[MemoryContent]) -> DiskImage:
+    return {
+        name: (
+            entry.modified_ms,
+            _image_of(entry) if isinstance(entry, Folder) else entry.read(0, entry.size),
+        )
+        for name, entry in folder.entries.items()
+    }
 
 
 def _follow(entry: MemoryContent | Folder[MemoryContent], path: str) -> None:

@@ -11,13 +11,16 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.runtime.disk.disk import Buffer, Slice
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
 from barnabas.runtime.network.network import Address, CloseReason, StreamHandler
 from barnabas.runtime.network.resolver import Resolver, SystemResolver
 from barnabas.runtime.network.tcp import tune
+
+if TYPE_CHECKING:
+    from barnabas.runtime.tls.context import Tls
 
 # Up to this size, the parts of a request are joined before they are sent: copying them costs less than a
 # system call for each, and a separate packet for the last few bytes.
@@ -32,6 +35,7 @@ class ClientSocketOptions:
     connect_timeout_ms: int = 10_000
     send_buffer_bytes: int | None = None
     receive_buffer_bytes: int | None = None
+    tls: Tls | None = None
 
 
 class AsyncioNetwork:
@@ -61,7 +65,7 @@ class AsyncioNetwork:
         try:
             for address in await self._resolver.addresses(host):
                 try:
-                    await self._connect_to(address, port, handler, options)
+                    await self._connect_to(host, address, port, handler, options)
                     return
                 except OSError as error:
                     # Includes TimeoutError.
@@ -71,15 +75,28 @@ class AsyncioNetwork:
         except asyncio.CancelledError:
             handler.closed(CloseReason.LOCAL, None)
             return
-        timed_out = isinstance(failure, TimeoutError)
-        handler.closed(CloseReason.CONNECT_TIMED_OUT if timed_out else CloseReason.CONNECT_FAILED, failure)
+        reason = CloseReason.CONNECT_FAILED
+        if isinstance(failure, TimeoutError):
+            reason = CloseReason.CONNECT_TIMED_OUT
+        elif options.tls is not None and is_tls_error(failure):
+            reason = CloseReason.TLS_FAILED
+        handler.closed(reason, failure)
 
     async def _connect_to(
-        self, address: str, port: int, handler: StreamHandler, options: ClientSocketOptions
+        self, host: str, address: str, port: int, handler: StreamHandler, options: ClientSocketOptions
     ) -> None:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(options.connect_timeout_ms / 1000):
-            await loop.create_connection(lambda: _Stream(handler, self._pool, options), address, port)
+            if options.tls is None:
+                await loop.create_connection(lambda: _Stream(handler, self._pool, options), address, port)
+                return
+            await loop.create_connection(
+                lambda: _Stream(handler, self._pool, options),
+                address,
+                port,
+                ssl=options.tls.context,
+                server_hostname=host,
+            )
 
 
 class _Stream(asyncio.BufferedProtocol):
@@ -113,9 +130,17 @@ class _Stream(asyncio.BufferedProtocol):
             ):
                 if size is not None:
                     sock.setsockopt(socket.SOL_SOCKET, option, size)
+            refusal = self._refusal(transport)
+            if refusal is not None:
+                self.close(CloseReason.TLS_FAILED, OSError(refusal))
+                return
             self._handler.connected(self)
         except Exception as error:
             self.close(CloseReason.HANDLER_FAILED, error)
+
+    def _refusal(self, transport: Any) -> str | None:
+        tls = self._options.tls
+        return None if tls is None else tls.refuses(transport.get_extra_info("ssl_object"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view[self._filled :] if self._large is None else self._large.space()
@@ -138,7 +163,9 @@ class _Stream(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
         if exc is not None and self._error is None:
-            self._reason, self._error = CloseReason.RESET, exc
+            # With TLS 1.3 a server may refuse the client's certificate after the client's handshake.
+            refused = self._options.tls is not None and is_tls_error(exc)
+            self._reason, self._error = CloseReason.TLS_FAILED if refused else CloseReason.RESET, exc
         self._handler.closed(self._reason, self._error)
 
     # ----------------------------------------------------------------------------------------- the reading
@@ -218,3 +245,10 @@ class _Stream(asyncio.BufferedProtocol):
 
 def _address(name: Any) -> Address:
     return Address(name[0].removeprefix("::ffff:"), name[1])
+
+
+def is_tls_error(error: BaseException) -> bool:
+    """Whether TLS itself failed, rather than the network under it."""
+    import ssl  # Only connections with TLS need it, and have loaded it.
+
+    return isinstance(error, ssl.SSLError | ssl.CertificateError) and not isinstance(error, ssl.SSLEOFError)

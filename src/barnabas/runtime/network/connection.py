@@ -17,7 +17,7 @@ from barnabas.runtime.disk.disk import Buffer, Slice
 from barnabas.runtime.loop.poller import READ, WRITE
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.buffers import LARGE_FRAME_BYTES, READ_BUFFER_BYTES, BufferPool, LargeFrame
-from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler
+from barnabas.runtime.network.network import Address, CloseReason, NetworkLimits, StreamHandler, TlsPeer
 from barnabas.runtime.network.receive_budget import ReceiveBudget
 
 # Up to this size, small responses are joined and sent as one: cheaper than a system call for each.
@@ -50,6 +50,14 @@ class Wire(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Endpoint(Protocol):
+    """What a wire reports readiness to: a connection, or the TLS under it."""
+
+    def on_readable(self) -> None: ...
+
+    def on_writable(self) -> None: ...
 
 
 class ConnectionContext:
@@ -141,6 +149,13 @@ class StreamConnection:
         except Exception as error:
             self.close(CloseReason.HANDLER_FAILED, error)
         self._update_wants()
+
+    def secured(self, peer: TlsPeer) -> None:
+        """The TLS under this connection is established."""
+        try:
+            self._handler.secured(peer)
+        except Exception as error:
+            self.close(CloseReason.HANDLER_FAILED, error)
 
     @property
     def reading(self) -> bool:

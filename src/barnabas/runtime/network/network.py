@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.runtime.disk.disk import Buffer, Slice
+
+if TYPE_CHECKING:
+    from barnabas.runtime.tls.context import Tls
 
 
 class Address(NamedTuple):
@@ -33,8 +36,16 @@ class CloseReason(Enum):
     HANDLER_FAILED = "what was received could not be handled"
     SEND_QUEUE_FULL = "the peer does not read what we send"
     RECEIVE_STALLED = "the rest of a large request did not come while others waited for memory"
+    TLS_FAILED = "the TLS handshake failed"
     CONNECT_FAILED = "no connection could be made"
     CONNECT_TIMED_OUT = "no connection was made in time"
+
+
+class TlsPeer(NamedTuple):
+    """What a TLS handshake has told about the peer."""
+
+    # In DER, and checked against the trust store; None if the peer has shown none.
+    certificate: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,9 @@ class StreamHandler:
 
     def connected(self, connection: Connection) -> None:
         """The connection is established; called once, first.  An exception closes it."""
+
+    def secured(self, peer: TlsPeer) -> None:
+        """The TLS handshake has succeeded; called once, after `connected` and before any data."""
 
     def data_received(self, view: memoryview) -> int:
         """Bytes have arrived: returns how many were consumed; the others are passed again, with more after
@@ -153,7 +167,11 @@ class Network(Protocol):
     """The network interface for the rest of the code."""
 
     def listen(
-        self, host: str, port: int, on_connection: Callable[[Address], StreamHandler | None]
+        self,
+        host: str,
+        port: int,
+        on_connection: Callable[[Address], StreamHandler | None],
+        tls: Tls | None = None,
     ) -> Listener:
         """Accept connections; port 0 selects a free one, an empty host all addresses of this machine.
 
@@ -162,7 +180,7 @@ class Network(Protocol):
         """
         ...
 
-    def connect(self, host: str, port: int, handler: StreamHandler) -> None:
+    def connect(self, host: str, port: int, handler: StreamHandler, tls: Tls | None = None) -> None:
         """Connect; calls `connected` on the handler, or `closed` with the reason."""
         ...
 

@@ -12,15 +12,19 @@ import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.disk.disk import Slice
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.poller import READ, WRITE
 from barnabas.runtime.loop.reactor import Reactor
-from barnabas.runtime.network.connection import ConnectionContext, StreamConnection
+from barnabas.runtime.network.connection import ConnectionContext, Endpoint, StreamConnection
 from barnabas.runtime.network.network import Address, CloseReason, Listener, NetworkLimits, StreamHandler
+
+if TYPE_CHECKING:
+    from barnabas.runtime.tls.context import Tls
+    from barnabas.runtime.tls.wire import TlsLayer
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +55,8 @@ class TcpWire:
         self.sendmsg: Callable[[Any], int] = sock.sendmsg
         self.fileno: Callable[[], int] = sock.fileno
 
-    def attach(self, connection: StreamConnection) -> None:
-        self._watch = self._reactor.watch(
-            self._socket.fileno(), connection.on_readable, connection.on_writable
-        )
+    def attach(self, endpoint: Endpoint) -> None:
+        self._watch = self._reactor.watch(self._socket.fileno(), endpoint.on_readable, endpoint.on_writable)
 
     def want(self, mask: int) -> None:
         self._reactor.want(self._watch, mask)
@@ -72,8 +74,10 @@ class TcpListener:
         network: TcpNetwork,
         sock: socket.socket,
         on_connection: Callable[[Address], StreamHandler | None],
+        tls: Tls | None,
     ) -> None:
         self._network = network
+        self._tls = tls
         self._socket = sock
         self._on_connection = on_connection
         self.address = _address(sock.getsockname())
@@ -122,7 +126,7 @@ class TcpListener:
                 self.refused += 1
                 sock.close()
             else:
-                self._network.adopt(sock, handler)
+                self._network.adopt(sock, handler, self._tls)
             if self._paused:
                 return
 
@@ -158,6 +162,7 @@ class TcpNetwork:
         self.limits = limits if limits is not None else NetworkLimits()
         self.listeners: set[TcpListener] = set()
         self._workers = workers
+        self._tls: TlsLayer | None = None
         self._attempts: set[_Attempt] = set()
         self._around = ConnectionContext(
             limits=self.limits,
@@ -172,14 +177,18 @@ class TcpNetwork:
         return len(self._around.connections)
 
     def listen(
-        self, host: str, port: int, on_connection: Callable[[Address], StreamHandler | None]
+        self,
+        host: str,
+        port: int,
+        on_connection: Callable[[Address], StreamHandler | None],
+        tls: Tls | None = None,
     ) -> Listener:
-        listener = TcpListener(self, _listening_socket(host, port, self.limits), on_connection)
+        listener = TcpListener(self, _listening_socket(host, port, self.limits), on_connection, tls)
         self.listeners.add(listener)
         return listener
 
-    def connect(self, host: str, port: int, handler: StreamHandler) -> None:
-        attempt = _Attempt(self, handler)
+    def connect(self, host: str, port: int, handler: StreamHandler, tls: Tls | None = None) -> None:
+        attempt = _Attempt(self, handler, tls, host)
         self._attempts.add(attempt)
         if self._workers is None or _is_literal(host):
             try:
@@ -197,7 +206,9 @@ class TcpNetwork:
         for connection in list(self._around.connections):
             connection.close()
 
-    def adopt(self, sock: socket.socket, handler: StreamHandler) -> None:
+    def adopt(
+        self, sock: socket.socket, handler: StreamHandler, tls: Tls | None = None, host: str = ""
+    ) -> None:
         """Make a connection of a connected socket."""
         try:
             local, peer = _address(sock.getsockname()), _address(sock.getpeername())
@@ -208,9 +219,20 @@ class TcpNetwork:
             self.reactor.at_tick_end(partial(handler.closed, CloseReason.RESET, error))
             return
         wire = TcpWire(self.reactor, sock)
+        if tls is not None:
+            self._tls_layer().adopt(wire, tls, host, handler, local, peer)
+            return
         connection = StreamConnection(wire, handler, self._around, local, peer)
         wire.attach(connection)
         connection.start()
+
+    def _tls_layer(self) -> TlsLayer:
+        if self._tls is None:
+            # A broker without TLS starts without loading OpenSSL.
+            from barnabas.runtime.tls.wire import TlsLayer
+
+            self._tls = TlsLayer(self._around, self._workers)
+        return self._tls
 
     def forget_attempt(self, attempt: _Attempt) -> None:
         self._attempts.discard(attempt)
@@ -224,7 +246,9 @@ class TcpNetwork:
 class _Attempt:
     """One call of `connect`: tries the addresses of the name one after another, until one accepts."""
 
-    def __init__(self, network: TcpNetwork, handler: StreamHandler) -> None:
+    def __init__(self, network: TcpNetwork, handler: StreamHandler, tls: Tls | None, host: str) -> None:
+        self._tls = tls
+        self._host = host
         self._network = network
         self._reactor = network.reactor
         self._handler = handler
@@ -279,7 +303,7 @@ class _Attempt:
             self._try_next()
             return
         self._end()
-        self._network.adopt(sock, self._handler)
+        self._network.adopt(sock, self._handler, self._tls, self._host)
 
     def _timed_out(self) -> None:
         self.give_up(CloseReason.CONNECT_TIMED_OUT, self._error)

@@ -136,12 +136,14 @@ class LogDir:
         return self.recovery_points.plan({partition: log.restart_point for partition, log in logs.items()})
 
     def plan_log_starts(self, logs: Mapping[TopicPartition, Log]) -> Callable[[], None]:
-        """Only for logs that start within a segment: the first file name gives the others."""
+        """Only for logs that start within a segment, or whose first file name is not yet synced.
+
+        Apache Kafka leaves the latter out: after a power loss, removed segments can come back without the
+        leader epochs that the checkpoint had released.
+        """
         self._release_epochs(logs)
         log_starts = {
-            partition: log.log_start_offset
-            for partition, log in logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
+            partition: log.log_start_offset for partition, log in logs.items() if _is_start_checkpointed(log)
         }
         write = self.log_starts.plan(log_starts)
         # Known again when it is written: a name in it may belong to another partition by then.
@@ -188,6 +190,11 @@ class LogDir:
         if self.was_clean or self.is_loaded:
             with refusing(self.path, "writing the clean shutdown file"):
                 write_clean_shutdown(self._disk, self.path, broker_epoch)
+
+
+def _is_start_checkpointed(log: Log) -> bool:
+    start = log.log_start_offset
+    return start > log.segments[0].base_offset or (start > 0 and not log.local.is_start_durable)
 
 
 def _gaps_of(logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:

@@ -57,6 +57,9 @@ class LocalLog:
         # found on open may come from a run that crashed before it synced them.
         self._names_made = 1
         self._names_synced = 0
+        # The number of names when the first segment was removed last.  One removed before this start counts
+        # if the log start offset is checkpointed: the crash may have come before its name was synced.
+        self._start_moved = 1 if loaded.is_start_checkpointed else 0
         self._cuts = 0
         # A failed append was cut off the active segment, and no flush has synced that (`Log.not_appended`).
         self.is_tail_unsynced = False
@@ -67,6 +70,11 @@ class LocalLog:
     @property
     def active(self) -> Segment:
         return self.segments.last
+
+    @property
+    def is_start_durable(self) -> bool:
+        """Whether no power loss brings back segments before the first one."""
+        return self._start_moved <= self._names_synced
 
     def start_at(self, base_offset: int) -> None:
         """Create an empty segment at this offset, after all segments were removed."""
@@ -309,6 +317,7 @@ class LocalLog:
             self.segments.remove(segment)
             names += self._mark_deleted(segment, with_snapshot=True)
         self._names_made += 1
+        self._start_moved = self._names_made
         self._delete_later(names)
         self._release_unless_active()
 

@@ -55,6 +55,8 @@ class LoadedLog:
     deleted_names: list[str]
     # Snapshots that were written but not synced.
     unsynced_snapshots: list[str]
+    # Whether the log start offset comes from its checkpoint.
+    is_start_checkpointed: bool = False
 
 
 class LogLoader:
@@ -84,6 +86,7 @@ class LogLoader:
         self._clean = clean
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._is_start_checkpointed = log_start_offset > 0
         self._high_watermark = high_watermark
         self._gaps_end = gaps_end
         self._jitter_ms = jitter_ms
@@ -139,6 +142,7 @@ class LogLoader:
             is_new,
             self._deleted_names,
             self._unsynced_snapshots,
+            is_start_checkpointed=self._is_start_checkpointed,
         )
 
     def release(self) -> None:

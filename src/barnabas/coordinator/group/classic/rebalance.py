@@ -284,6 +284,15 @@ class Rebalances:
 
         return due
 
+    def force(self, group_id: str, reason: str) -> Due:
+        """A decision that starts a rebalance without need."""
+
+        def decide(changes: ClassicChanges) -> None:
+            if changes.group.can_rebalance and not changes.group.is_empty:
+                self.prepare(changes, reason)
+
+        return self._on_timeout(group_id, decide)
+
     def classic(self, group_id: str) -> ClassicGroup | None:
         """The current group with this id, if it is a classic group."""
         group = self._machine.table.get(group_id)

@@ -27,6 +27,7 @@ from barnabas.coordinator.group.consumer.replay import APPLIERS, SUBSCRIPTION_KE
 from barnabas.coordinator.group.conversion.classic_members import ClassicMembers
 from barnabas.coordinator.group.subscription.patterns import Patterns
 from barnabas.coordinator.group.subscription.subscription import TopicHashes
+from barnabas.coordinator.timers import Due
 from barnabas.metadata.delta import Delta
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -65,6 +66,10 @@ class ConsumerGroups(GroupComponent):
         if request.member_epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
             return self._leaves.leave(request, context)
         return self._heartbeats.heartbeat(request, requester, context)
+
+    def expire_member(self, group_id: str, member_id: str, reason: str) -> Due:
+        """A decision that fences a member although it is in time."""
+        return self._timeouts.expire(group_id, member_id, reason)
 
     def describe(self, group_id: str, context: Context) -> ConsumerGroupDescribeResponse.DescribedGroup:
         try:

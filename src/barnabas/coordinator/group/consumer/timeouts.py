@@ -13,7 +13,7 @@ from barnabas.coordinator.decision import NOTHING, Context, Decision
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import ConsumerMember
 from barnabas.coordinator.group.table import GroupTable
-from barnabas.coordinator.timers import Timers
+from barnabas.coordinator.timers import Due, Timers
 
 # Fences a member of a group for a reason.
 Fence: TypeAlias = Callable[[ConsumerGroup, ConsumerMember, str, Context], Decision[None]]
@@ -61,6 +61,10 @@ class Timeouts:
         """Cancel all timeouts of a member."""
         for kind in (_SESSION, _REBALANCE, _JOIN, _SYNC):
             self._timers.cancel(_key(kind, group_id, member_id))
+
+    def expire(self, group_id: str, member_id: str, reason: str) -> Due:
+        """A decision that fences a member although it is in time."""
+        return partial(self._on_timeout, group_id, member_id, reason, None)
 
     def _schedule(self, kind: str, group_id: str, member_id: str, within_ms: int, reason: str) -> None:
         decide = partial(self._on_timeout, group_id, member_id, reason, None)

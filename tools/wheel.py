@@ -1,0 +1,166 @@
+"""Build the wheel, and try it as a user would: `python -m tools.wheel` (`make wheel`).
+
+For each Python from 3.11 at hand, and once more without a compiled engine: a fresh environment, the wheel
+with nothing else of this project, a broker, records to it and back, the same from a typed program.  With
+`--extras` the extras are installed too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tools.ports import free_ports
+
+PROJECT = Path(__file__).resolve().parents[1]
+DIST = PROJECT / "dist"
+LOWEST = (3, 11)
+PATIENCE_S = 1_800
+EXTRAS = ("speed", "arrow", "avro")
+PROGRAM = """\
+import sys
+from barnabas.client.serialization import JSON
+from barnabas.client.sync import Consumer, Producer
+
+options = {"bootstrap.servers": sys.argv[1]}
+with Producer(options, value_serializer=JSON, compression_type="zstd") as producer:
+    metadata = producer.send_and_wait("tried", {"n": 1})
+with Consumer(options, "tried", auto_offset_reset="earliest", value_deserializer=JSON) as consumer:
+    record = consumer.getone(timeout_ms=60_000)
+assert record.value == {"n": 1}, record
+print("ok", metadata.offset)
+"""
+
+
+def pythons() -> dict[tuple[int, int], str]:
+    """One interpreter for each release from 3.11: on the path, and those of pyenv."""
+    names = [f"python3.{minor}" for minor in range(LOWEST[1], 20)]
+    candidates = [sys.executable, *(place for name in names if (place := shutil.which(name)))]
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    candidates += [str(path) for path in sorted(versions.glob("*/bin/python"))]
+    found: dict[tuple[int, int], str] = {}
+    for candidate in candidates:
+        done = subprocess.run(
+            [candidate, "-c", "import sys; print(*sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            major, minor = map(int, done.stdout.split())
+            if (major, minor) >= LOWEST:
+                found.setdefault((major, minor), candidate)
+    return dict(sorted(found.items()))
+
+
+def run(*command: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+    """The output; raises SystemExit with it if the command fails."""
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"$ {' '.join(command)}\n{done.stdout}\nended with {done.returncode}")
+    return done.stdout
+
+
+def environment(python: str, folder: Path) -> Path:
+    run(python, "-m", "venv", str(folder))
+    return folder / "bin" / "python"
+
+
+def build(python: str, folder: Path, *, compiled: bool) -> Path:
+    """The wheel, built with nothing of this environment."""
+    into = folder / ("compiled" if compiled else "plain")
+    switch = {"BARNABAS_COMPILE": "1" if compiled else "0"}
+    run(
+        python,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(into),
+        str(PROJECT),
+        env=switch,
+    )
+    (wheel,) = into.glob("barnabas-*.whl")
+    return wheel
+
+
+def attempt(python: str, wheel: Path, folder: Path, extras: tuple[str, ...]) -> str:
+    """Install the wheel into a fresh environment, and use it where nothing else of the project is."""
+    own = environment(python, folder / "venv")
+    wanted = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+    run(str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted)
+    barnabas = str(own.with_name("barnabas"))
+    state = {"BARNABAS_STATE": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+    assert run(barnabas, "--version", env=state).startswith("barnabas ")
+    engine = next(line for line in run(barnabas, "doctor", env=state).splitlines() if " engine " in line)
+    (folder / "program.py").write_text(PROGRAM, "utf-8")
+    for server in served(barnabas, state):
+        run(barnabas, "topic", "create", "tried", "-b", server, env=state)
+        assert run(str(own), "program.py", server, env=state, cwd=folder) == "ok 0\n"
+        assert run(barnabas, "consume", "tried", "-b", server, "--value-only", env=state) == '{"n":1}\n'
+    return re.sub(r"\s+", " ", engine).strip()[:60]
+
+
+def served(barnabas: str, state: Mapping[str, str]) -> Iterator[str]:
+    """A broker of this installation, while the caller works with it."""
+    (port,) = free_ports(1)
+    command = [barnabas, "dev", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **state}) as broker:
+        assert broker.stdout is not None
+        try:
+            assert "listens" in broker.stdout.readline()
+            yield f"127.0.0.1:{port}"
+        finally:
+            broker.send_signal(signal.SIGINT)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build the wheel, and try it in fresh environments.")
+    parser.add_argument("--only", metavar="3.N", help="only this release of Python")
+    parser.add_argument("--extras", action="store_true", help=f"with the extras {', '.join(EXTRAS)} too")
+    options = parser.parse_args()
+    found = {version: path for version, path in pythons().items() if options.only in (None, name_of(version))}
+    if not found:
+        raise SystemExit("there is no Python from 3.11 here")
+    DIST.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="barnabas-wheel-") as place:
+        for version, python in found.items():
+            for compiled in (True, False):
+                folder = Path(place, f"{name_of(version)}-{compiled}")
+                folder.mkdir()
+                wheel = build(python, folder, compiled=compiled)
+                kept = DIST / wheel.name
+                shutil.copy(wheel, kept)
+                extras = EXTRAS if options.extras and compiled else ()
+                print(
+                    f"Python {name_of(version)}: {wheel.name}: {attempt(python, wheel, folder, extras)}",
+                    flush=True,
+                )
+    return 0
+
+
+def name_of(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
