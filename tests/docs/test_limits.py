@@ -12,11 +12,12 @@ from barnabas.broker.coordinators import topic_results
 from barnabas.broker.handlers import metadata
 from barnabas.broker.metadata import image_waits
 from barnabas.broker.metrics import http_page
-from barnabas.broker.network import dispatch, request_steps, socket_options
+from barnabas.broker.network import dispatch, listener, request_steps, socket_options
 from barnabas.broker.security import standard_authorizer
 from barnabas.controller import decision
 from barnabas.protocol import decoder
 from barnabas.runtime.network.network import NetworkLimits
+from barnabas.runtime.tls import wire
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "limits.md"
 MIB = 1024 * 1024
@@ -24,6 +25,11 @@ MIB = 1024 * 1024
 # The start of a row, and the numbers in its second column.
 LIMITS: dict[str, list[str]] = {
     "elements in all arrays": [f"{decoder.MAX_ELEMENTS:,}"],
+    "the time in which a connection to a SASL listener logs in": [
+        f"{listener.LOGIN_TIMEOUT_MS // 1000} s",
+        f"the handshake {wire.HANDSHAKE_TIMEOUT_MS // 1000} s",
+    ],
+    "messages of TLS without data": [f"{wire.MAX_BARREN_BYTES // 1024} KiB"],
     "large incoming requests": [f"{socket_options.MAX_RECEIVING_BYTES // MIB} MiB"],
     "a response, without its records": [f"{dispatch.MAX_RESPONSE_BYTES // MIB} MiB"],
     "responses that clients do not read": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,8 @@ from barnabas.protocol.frame import read_correlation_id, read_response, write_re
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import MAX_TICK_END_ROUNDS
@@ -187,6 +190,36 @@ def test_idle_connections_are_closed_but_not_those_that_wait(monkeypatch: pytest
         assert waiting.is_silent()
         promise.set(DescribeClusterResponse(throttle_time_ms=0, error_code=0, cluster_id="c", brokers=[]))
         assert read_correlation_id(waiting.frame()) == 1
+
+
+def test_a_connection_that_does_not_log_in_ends_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of a token that never ends would keep it from being idle."""
+    monkeypatch.setattr(listener, "IDLE_SWEEP_MS", 20)
+    users = 'M required user_alice="a" username="alice" password="a";'
+    options: dict[str, Any] = {
+        "listeners": "SAFE://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "listener.security.protocol.map": "SAFE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "SAFE",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.safe.plain.sasl.jaas.config": users,
+        "connections.max.idle.ms": "-1",
+    }
+    with Front(monkeypatch, **options) as front:
+        member = front.connect("SAFE")
+        assert member.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+        assert member.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0a"), 2).error_code == 0
+        monkeypatch.setattr(listener, "LOGIN_TIMEOUT_MS", 100)
+        stranger = front.connect("SAFE")
+        token = write_request(SaslAuthenticateRequest(auth_bytes=bytes(40)), 2, 1, "a")
+        with suppress(ConnectionError):
+            stranger.send(write_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "a"))
+            for byte in token[:40]:
+                stranger.send(bytes([byte]))
+                front.serve_for_a_while(1)
+        while stranger.frame() != CLOSED:
+            pass
+        assert member.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_a_stop_answers_what_is_in_progress_and_lets_everybody_go(

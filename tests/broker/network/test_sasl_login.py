@@ -91,6 +91,12 @@ class Client:
             return handshake
         return self.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
 
+    def log_in_bare(self, token: bytes = b"\0alice\0a") -> bytes | None:
+        """As clients of old do, whose tokens have no headers; None if that failed."""
+        self.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+        self.serve(memoryview(bytearray(token)), self)
+        return None if self.failed is not None else self.answers[-1]
+
     def pass_ms(self, count: int) -> None:
         self.received_ns += count * NS_PER_MS
 
@@ -117,6 +123,17 @@ def test_requests_are_served_until_the_session_ends() -> None:
     assert client.dispatch.served == 1
 
 
+def test_sessions_of_clients_without_headers_end_too() -> None:
+    """They are not told, but a user who was removed must not stay for ever (KIP-368)."""
+    client = Client()
+    assert client.log_in_bare() == bytes(4)
+    client.pass_ms(LIFETIME_MS)
+    client.use()
+    client.pass_ms(1)
+    with pytest.raises(ProtocolError, match="the session has ended"):
+        client.use()
+
+
 def test_another_login_continues_the_connection() -> None:
     client = Client()
     for _ in range(3):
@@ -125,6 +142,32 @@ def test_another_login_continues_the_connection() -> None:
     assert client.log_in().error_code == 0
     client.use()
     assert client.dispatch.served == 1
+
+
+def test_a_client_logs_in_again_once_a_second_at_most() -> None:
+    client = Client()
+    client.log_in()
+    assert client.log_in().error_code == 0
+    client.pass_ms(LIFETIME_MS - 1)
+    served = client.dispatch.served
+    client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    # The handler of a listener without logins answers.
+    assert client.dispatch.served == served + 1
+    client.use()
+    client.pass_ms(1)
+    assert client.log_in().error_code == 0
+
+
+def test_an_early_login_does_not_prolong_a_session() -> None:
+    client = Client()
+    client.log_in()
+    client.log_in()
+    client.sasl.max_session_ms = {**client.sasl.max_session_ms, "PLAIN": 1}
+    client.pass_ms(LIFETIME_MS)
+    client.log_in()
+    client.pass_ms(2)
+    with pytest.raises(ProtocolError, match="the session has ended"):
+        client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
 
 
 def test_no_other_request_is_served_in_the_middle_of_another_login() -> None:
@@ -141,6 +184,12 @@ def test_neither_the_user_nor_the_mechanism_may_change() -> None:
     refused = client.log_in(b"\0bob\0b")
     assert refused.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "Cannot change principals" in refused.error_message
+    assert client.principal == "User:alice"
+    client = Client()
+    client.log_in()
+    assert client.log_in_bare(b"\0bob\0b") is None
+    assert client.failed is not None
+    assert "Cannot change principals" in client.failed
     assert client.principal == "User:alice"
     client = Client()
     client.log_in()

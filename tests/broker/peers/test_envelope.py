@@ -15,6 +15,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 from barnabas.protocol.messages.envelope import EnvelopeRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
+from barnabas.protocol.messages.vote import VoteRequest
 from tests.broker.worlds.front_world import FakeBroker, call_of, settled
 
 VERSION = 7
@@ -81,6 +82,14 @@ def test_the_controller_authorizes_by_the_clients_host(
                     ListGroupsRequest(states_filter=[], types_filter=[]), 5, "User:a", "::1"
                 ).request_data
             },
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            {"request_data": wrap_request(_wrapped(), 0, "User:a", "::1").request_data},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            {"request_data": wrap_request(VoteRequest(topics=[]), 1, "User:a", "::1").request_data},
             ErrorCode.INVALID_REQUEST,
         ),
     ],

@@ -288,3 +288,74 @@ def test_a_cut_handshake_ends_the_connection(network: TcpNetwork, ca: Ca) -> Non
         serve_until(network, lambda: bool(served.ended))  # noqa: B023
         listener.close()
         assert served.peer is None
+
+
+class Scripted:
+    """In place of OpenSSL's session after the handshake: messages of TLS that are no data."""
+
+    def __init__(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, answer: bytes) -> None:
+        self._incoming, self._outgoing, self._answer = incoming, outgoing, answer
+
+    def read(self, *_: object) -> int:
+        if self._incoming.read():
+            self._outgoing.write(self._answer)
+        raise ssl.SSLWantReadError
+
+    def pending(self) -> int:
+        return 0
+
+    def unwrap(self) -> None:
+        """Nothing is said at the end."""
+
+
+def established(network: TcpNetwork, ca: Ca) -> tuple[Collect, Collect]:
+    served, client = connect(network, ca.server("127.0.0.1"), ca.client())
+    serve_until(network, lambda: client.peer is not None and served.peer is not None)
+    return served, client
+
+
+def test_a_peer_that_sends_messages_of_tls_alone_is_closed(network: TcpNetwork, ca: Ca) -> None:
+    """9,000 messages that change the keys fit 256 KB, and OpenSSL takes 140 ms for them."""
+    served, client = established(network, ca)
+    under = served.connection._wire
+    under._session = Scripted(under._incoming, under._outgoing, b"")
+    client.connection.send(bytes(1 << 20))
+    serve_until(network, lambda: bool(served.ended))
+    assert served.ended is not None
+    assert "no data" in str(served.ended[1])
+    assert not served.received
+
+
+def test_a_peer_that_makes_tls_answer_and_does_not_read_is_closed(
+    network: TcpNetwork, ca: Ca, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "MAX_BARREN_BYTES", 1 << 40)
+    served, client = established(network, ca)
+    under = served.connection._wire
+    under._session = Scripted(under._incoming, under._outgoing, bytes(100))
+
+    def full(data: object) -> int:
+        raise BlockingIOError
+
+    under._inner.send = full
+    for _ in range(100):
+        if served.ended:
+            break
+        client.connection.send(bytes(100))
+        network.reactor.serve(1_000_000)
+    serve_until(network, lambda: bool(served.ended))
+    assert served.ended is not None
+    assert "does not read" in str(served.ended[1])
+    assert len(under._unsent) <= wire.MAX_OUTPUT_BYTES
+
+
+def test_data_that_arrive_in_small_pieces_are_no_barren_messages(
+    network: TcpNetwork, ca: Ca, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of 16 KB is whole only after many pieces."""
+    monkeypatch.setattr(wire, "FIRST_PIECE_BYTES", 1 << 10)
+    _, client = established(network, ca)
+    data = bytes(range(97, 123)) * 20_000
+    client.connection.send(data)
+    serve_until(network, lambda: len(client.received) == len(data))
+    assert client.received == data.upper()

@@ -37,7 +37,8 @@ def handle(broker: Broker, request: EnvelopeRequest, context: RequestContext) ->
     try:
         header = read_request_header(request.request_data)
         route = broker.routes_of(context.listener).get(header.api.key)
-        if route is None:
+        if route is None or not header.api.forwarded:
+            # Nodes send these themselves; an envelope in an envelope would name any principal.
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{header.api.name} cannot be forwarded")
         if not route.lowest <= header.version <= route.highest:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{header.api.name} {header.version}")

@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 
 # How often idle connections are closed, or a fourth of the idle time if that is shorter.
 IDLE_SWEEP_MS = 10_000
+# How long a connection may take to log in, TLS handshake included: until then it costs memory that nobody
+# answers for, and a byte now and then would keep it from being idle.
+LOGIN_TIMEOUT_MS = 60_000
 # The maximum length of the logged reason for closing a connection.
 MAX_REASON_LENGTH = 1_000
 # How long one connection is served before others get their turn, and after how many requests
@@ -68,6 +71,7 @@ class RequestStream(StreamHandler):
         "client_id_bytes",
         "context",
         "last_active_ns",
+        "login_ends_ns",
     )
 
     _connection: Connection
@@ -77,13 +81,16 @@ class RequestStream(StreamHandler):
         self._serve: Callable[[memoryview, RequestStream], None] = broker_listener.dispatch.serve
         self._limit = broker_listener.max_request_bytes
         self._now_ns = broker_listener.clock.monotonic_ns
+        self.last_active_ns = self._now_ns()
+        # When the connection is closed if it has not logged in; None once it has.
+        self.login_ends_ns: int | None = None
         if broker_listener.sasl is not None:
             self._serve = SaslLogin(broker_listener.sasl, broker_listener.dispatch).serve
             self._limit = broker_listener.sasl.max_receive_bytes
+            self.login_ends_ns = self.last_active_ns + LOGIN_TIMEOUT_MS * NS_PER_MS
         self._busy = False
         self._muted = False
         self._draining = False
-        self.last_active_ns = self._now_ns()
         self.client_id_bytes = b""
         self.context = RequestContext(
             0,
@@ -187,6 +194,7 @@ class RequestStream(StreamHandler):
 
     def logged_in(self, principal: str, serve: Callable[[memoryview, RequestStream], None]) -> None:
         self.context.principal = principal
+        self.login_ends_ns = None
         self._serve = serve
         self._limit = self._broker_listener.max_request_bytes
 
@@ -366,17 +374,23 @@ class BrokerListener:
     # Idle connections --------------------------------------------------------------------------------------
 
     def _sweep_later(self) -> None:
-        if self._max_idle_ms < 0:
+        delay_ms = IDLE_SWEEP_MS
+        if self._max_idle_ms >= 0:
+            delay_ms = max(1, min(delay_ms, self._max_idle_ms // 4))
+        elif self.sasl is None:
             return
-        delay_ms = max(1, min(IDLE_SWEEP_MS, self._max_idle_ms // 4))
         self._timers.set((self, "sweep"), self.clock.monotonic_ns() + delay_ms * NS_PER_MS, self._sweep)
 
     def _sweep(self) -> None:
-        """Closes connections that were idle for connections.max.idle.ms and wait for no response."""
-        latest_ns = self.clock.monotonic_ns() - self._max_idle_ms * NS_PER_MS
+        """Closes connections that were idle for connections.max.idle.ms and wait for no response, and those
+        that do not log in."""
+        now_ns = self.clock.monotonic_ns()
+        latest_ns = now_ns - self._max_idle_ms * NS_PER_MS if self._max_idle_ms >= 0 else -1
         for stream in list(self._streams):
             if stream.is_idle and stream.last_active_ns < latest_ns:
                 stream.close()
+            elif stream.login_ends_ns is not None and stream.login_ends_ns < now_ns:
+                stream.fail(f"it did not log in within {LOGIN_TIMEOUT_MS} ms")
         self._sweep_later()
 
 

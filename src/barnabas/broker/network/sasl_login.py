@@ -5,7 +5,7 @@ then tokens: in SaslAuthenticate requests, or bare after version 0 of SaslHandsh
 after `connection.failed.authentication.delay.ms`, and the connection is closed.
 
 A session may end (KIP-368): then only another login, by the same mechanism and as the same user, keeps the
-connection.
+connection.  A client may log in again once a second; more often it is told that it has no business to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.log_text import shown
-from barnabas.base.units import NS_PER_MS
+from barnabas.base.units import NS_PER_MS, NS_PER_S
 from barnabas.broker.network.dispatch import ClientConnection, Dispatch
 from barnabas.broker.security.sasl_setup import ListenerSasl
 from barnabas.protocol.apis import API_VERSIONS_KEY
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 SASL_HANDSHAKE_KEY = 17
 SASL_AUTHENTICATE_KEY = 36
 _FIRST_WITH_HEADERS = 1
+# As in Apache Kafka: the time between two logins of one connection after the first one.
+MIN_REAUTH_INTERVAL_NS = NS_PER_S
 
 
 Serve = Callable[[memoryview, Any], None]
@@ -61,12 +63,15 @@ class SaslLogin:
         "_mechanism",
         "_sasl",
         "_versions_asked",
+        "began_ns",
     )
 
     def __init__(self, sasl: ListenerSasl, dispatch: Dispatch, former: SaslSession | None = None) -> None:
         self._sasl = sasl
         # The session that this login continues.
         self._former = former
+        # When another login than the first one of the connection began.
+        self.began_ns: int | None = None
         self._dispatch = dispatch
         self._exchange: SaslExchange | None = None
         self._mechanism = ""
@@ -134,12 +139,12 @@ class SaslLogin:
             )
             self._fail(stream, str(error), _encoded(response, header))
             return
-        if self._former is not None and exchange.user not in (None, self._former.user):
-            text = f"Cannot change principals during re-authentication from User:{self._former.user}"
+        change = self._change_of_user(exchange)
+        if change is not None:
             response = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text, auth_bytes=b""
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=change, auth_bytes=b""
             )
-            self._fail(stream, text, _encoded(response, header))
+            self._fail(stream, change, _encoded(response, header))
             return
         lifetime_ms = 0 if exchange.user is None else self._lifetime_ms(exchange)
         response = SaslAuthenticateResponse(
@@ -147,6 +152,13 @@ class SaslLogin:
         )
         stream.answer(*_encoded(response, header))
         self._finish(exchange, stream, lifetime_ms)
+
+    def _change_of_user(self, exchange: SaslExchange) -> str | None:
+        """Why the login is refused although the password was right; None if it is not."""
+        former = self._former
+        if former is None or exchange.user in (None, former.user):
+            return None
+        return f"Cannot change principals during re-authentication from User:{former.user}"
 
     def _lifetime_ms(self, exchange: SaslExchange) -> int:
         """How long the session may last: no longer than the token of the login (KIP-368)."""
@@ -162,10 +174,13 @@ class SaslLogin:
         except (SaslAuthenticationError, SaslExchangeError) as error:
             self._fail(stream, str(error), [])
             return
+        change = self._change_of_user(exchange)
+        if change is not None:
+            self._fail(stream, change, [])
+            return
         stream.answer(len(answer).to_bytes(4, "big") + answer)
-        # A client without headers cannot log in again: its session is over when its token is.
-        is_limited = exchange.user is not None and exchange.expires_ms is not None
-        self._finish(exchange, stream, self._lifetime_ms(exchange) if is_limited else 0)
+        # The client is not told how long its session lasts; it ends all the same.
+        self._finish(exchange, stream, 0 if exchange.user is None else self._lifetime_ms(exchange))
 
     def _finish(self, exchange: SaslExchange, stream: LoginStream, lifetime_ms: int) -> None:
         if exchange.user is None:
@@ -173,7 +188,9 @@ class SaslLogin:
         serve: Serve = self._dispatch.serve
         if lifetime_ms > 0:
             ends_ns = stream.context.received_ns + lifetime_ms * NS_PER_MS
-            serve = SaslSession(self._sasl, self._dispatch, exchange.user, self._mechanism, ends_ns).serve
+            session = SaslSession(self._sasl, self._dispatch, exchange.user, self._mechanism, ends_ns)
+            session.began_ns = self.began_ns
+            serve = session.serve
         stream.context.by_token = exchange.by_token
         stream.logged_in(f"User:{exchange.user}", serve)
 
@@ -184,7 +201,7 @@ class SaslLogin:
 class SaslSession:
     """A session that ends: requests are served until then, and another login at any time."""
 
-    __slots__ = ("_dispatch", "_ends_ns", "_sasl", "mechanism", "user")
+    __slots__ = ("_dispatch", "_ends_ns", "_sasl", "began_ns", "mechanism", "user")
 
     def __init__(
         self, sasl: ListenerSasl, dispatch: Dispatch, user: str, mechanism: str, ends_ns: int
@@ -192,18 +209,26 @@ class SaslSession:
         self._sasl = sasl
         self._dispatch = dispatch
         self._ends_ns = ends_ns
+        # When its login began; None for the first one of the connection.
+        self.began_ns: int | None = None
         self.user = user
         self.mechanism = mechanism
 
     def serve(self, frame: memoryview, stream: LoginStream) -> None:
-        if int.from_bytes(frame[:2], "big") == SASL_HANDSHAKE_KEY:
+        now_ns = stream.context.received_ns
+        if int.from_bytes(frame[:2], "big") == SASL_HANDSHAKE_KEY and self._may_begin(now_ns):
             login = SaslLogin(self._sasl, self._dispatch, self)
+            login.began_ns = now_ns
             stream.logged_in(f"User:{self.user}", login.serve)
             login.serve(frame, stream)
-        elif stream.context.received_ns > self._ends_ns:
+        elif now_ns > self._ends_ns:
             raise ProtocolError("the session has ended, and the client did not log in again")
         else:
+            # A SaslHandshake that comes too early is answered with ILLEGAL_SASL_STATE.
             self._dispatch.serve(frame, stream)
+
+    def _may_begin(self, now_ns: int) -> bool:
+        return self.began_ns is None or now_ns - self.began_ns >= MIN_REAUTH_INTERVAL_NS
 
 
 def _encoded(response: Message, header: ParsedRequestHeader) -> list[Buffer]:

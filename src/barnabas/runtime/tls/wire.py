@@ -1,9 +1,8 @@
 """A wire that encrypts another one: TLS under a connection that knows nothing of it.
 
-Contains the handshake, records in both directions, and the orderly end.  Handshakes run on workers, a few at
-a time, since each takes milliseconds of arithmetic; what was received waits for its turn in memory that is
-bounded.  Once established, at most `CHUNK_BYTES` are encrypted at once, so that one reader of large responses
-holds neither the loop nor memory.
+Contains the handshake, records in both directions, and the orderly end.  Steps of handshakes run on workers
+(`handshakes`); what was received waits for its turn in memory that is bounded.  Once established, at most
+`CHUNK_BYTES` are encrypted at once, so that one reader of large responses holds neither the loop nor memory.
 
 A connection believes that bytes are sent when `send` returns: so `send` returns only after the socket has
 taken the whole of what they became, and says until then, like a full socket, that it would block.  The
@@ -14,8 +13,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol, cast
@@ -28,6 +25,7 @@ from barnabas.runtime.network.buffers import READ_BUFFER_BYTES
 from barnabas.runtime.network.connection import ConnectionContext, Endpoint, StreamConnection, Wire
 from barnabas.runtime.network.network import Address, CloseReason, StreamHandler, TlsPeer
 from barnabas.runtime.tls.context import Tls
+from barnabas.runtime.tls.handshakes import Handshakes, HandshakeTask
 
 logger = logging.getLogger(__name__)
 
@@ -38,50 +36,16 @@ HANDSHAKE_TIMEOUT_MS = 30_000
 # What is received at once during a handshake, and altogether: chains of certificates are smaller.
 HANDSHAKE_READ_BYTES = 16 << 10
 MAX_HANDSHAKE_BYTES = 256 << 10
-# Handshakes that workers do at the same time: the others are for the disk.
-CONCURRENT_HANDSHAKES = 2
+# What is decrypted at once, so that one sender of large requests does not hold the loop.
+MAX_READ_BYTES = 1 << 20
+# TLS reads what a socket has in pieces that grow while there are data in them.  Messages of TLS alone, as for
+# new keys, take a hundred times as long as data: a peer that sends nothing else is closed.
+FIRST_PIECE_BYTES = 16 << 10
+MAX_BARREN_BYTES = 64 << 10
+# What TLS itself may have to say to a peer that does not read: a peer can ask for new keys again and again.
+MAX_OUTPUT_BYTES = 4 << 10
 # The first byte of a TLS connection: a handshake record.
 _HANDSHAKE_RECORD = 0x16
-
-
-Step = Callable[[], object]
-Done = Callable[[object, BaseException | None], None]
-
-
-class Handshakes:
-    """Runs steps of handshakes, in turn, on a few workers; without workers at once."""
-
-    def __init__(self, workers: WorkerPool | None) -> None:
-        self._workers = workers
-        self._waiting: deque[tuple[Step, Done]] = deque()
-        self._running = 0
-
-    def submit(self, step: Step, done: Done) -> None:
-        self._waiting.append((step, done))
-        self._next()
-
-    def _next(self) -> None:
-        while self._waiting and self._running < CONCURRENT_HANDSHAKES:
-            step, done = self._waiting.popleft()
-            if self._workers is None:
-                _run_here(step, done)
-                continue
-            self._running += 1
-            self._workers.submit(step, partial(self._done, done))
-
-    def _done(self, done: Done, result: object, error: BaseException | None) -> None:
-        self._running -= 1
-        done(result, error)
-        self._next()
-
-
-def _run_here(step: Step, done: Done) -> None:
-    try:
-        result = step()
-    except Exception as error:
-        done(None, error)
-    else:
-        done(result, None)
 
 
 class InnerWire(Wire, Protocol):
@@ -123,6 +87,7 @@ class TlsWire:
 
     __slots__ = (
         "_around",
+        "_barren",
         "_cipher_view",
         "_connection",
         "_encrypted",
@@ -134,11 +99,14 @@ class TlsWire:
         "_is_stepping",
         "_mask",
         "_outgoing",
+        "_owed",
+        "_piece",
         "_received",
         "_session",
         "_tls",
         "_unsent",
         "_wake_due",
+        "_was_full",
     )
 
     def __init__(self, inner: InnerWire, tls: Tls, host: str, layer: TlsLayer) -> None:
@@ -151,9 +119,15 @@ class TlsWire:
         self._cipher_view = layer.cipher_view
         self._is_established = self._is_stepping = self._is_closed = self._wake_due = False
         self._received = 0
+        self._piece = FIRST_PIECE_BYTES
+        self._was_full = False
+        # What was received since there were data in it.
+        self._barren = 0
         # What the socket has not taken yet, and how many bytes of the connection's queue it stands for.
         self._unsent = memoryview(b"")
         self._encrypted = 0
+        # How much of it TLS itself has said.
+        self._owed = 0
         self._mask = 0
 
     def attach(self, connection: StreamConnection) -> None:
@@ -177,7 +151,11 @@ class TlsWire:
         """One step, on a worker; the socket is not read meanwhile."""
         self._is_stepping = True
         self._update_wants()
-        self._handshakes.submit(partial(self._shake, data), self._stepped)
+        task = HandshakeTask(partial(self._shake, data), self._stepped, self._is_wanted)
+        self._handshakes.submit(task, is_urgent=not self._tls.is_server)
+
+    def _is_wanted(self) -> bool:
+        return not self._is_closed
 
     def _shake(self, data: bytes) -> _Step:
         self._incoming.write(data)
@@ -308,27 +286,44 @@ class TlsWire:
         """Decrypted bytes, as many as there are; 0 at the end of the stream."""
         if not self._is_established:
             raise BlockingIOError
-        total, size = 0, len(buffer)
+        try:
+            return self._decrypt_into(buffer)
+        finally:
+            if self._outgoing.pending:
+                # The peer has asked for new keys, perhaps without sending anything else.
+                self._send_output(self._outgoing.read())
+
+    def _decrypt_into(self, buffer: memoryview) -> int:
+        total, size = 0, min(len(buffer), MAX_READ_BYTES)
         while total < size:
             try:
                 count = cast("int", self._session.read(size - total, buffer[total:]))
             except ssl.SSLWantReadError:
-                if total:
-                    break
-                count = self._inner.recv_into(self._cipher_view)
-                if count:
-                    self._incoming.write(self._cipher_view[:count])
-                    continue
+                if total or not self._receive_piece():
+                    return total
+                continue
             if not count:
                 return total
+            self._barren = 0
             total += count
-        else:
-            if self._has_received():
-                self._wake_later()
-        if self._outgoing.pending:
-            # The peer has asked for new keys.
-            self._send_output(self._outgoing.read())
+        if self._has_received():
+            self._wake_later()
         return total
+
+    def _receive_piece(self) -> int:
+        """More of what the socket has; OSError if there were no data in the pieces before."""
+        if self._barren > MAX_BARREN_BYTES:
+            raise OSError("the peer sends messages of TLS and no data")
+        if self._barren:
+            self._piece = FIRST_PIECE_BYTES
+        elif self._was_full:
+            self._piece = min(2 * self._piece, READ_BUFFER_BYTES)
+        count = self._inner.recv_into(self._cipher_view[: self._piece])
+        self._was_full = count == self._piece
+        if count:
+            self._incoming.write(self._cipher_view[:count])
+            self._barren += count
+        return count
 
     # ---------------------------------------------------------------------------------------------- sending
 
@@ -372,6 +367,9 @@ class TlsWire:
         """Sends what TLS itself has to say, behind what is encrypted; OSError if the socket is broken."""
         if not output:
             return
+        self._owed = self._owed + len(output) if self._unsent else len(output)
+        if self._is_established and self._owed > MAX_OUTPUT_BYTES:
+            raise OSError("the peer makes TLS answer, and does not read")
         self._unsent = memoryview(bytes(self._unsent) + output) if self._unsent else memoryview(output)
         try:
             self._push()
