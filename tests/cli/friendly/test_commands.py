@@ -17,6 +17,7 @@ from barnabas.cli.framework.exits import Exit
 from barnabas.cli.friendly.framework import BOOTSTRAP_VARIABLE
 from barnabas.client.sync import Consumer
 from tests.cli.conftest import Call, CommandResult
+from tests.cli.sessions.book import wait_until
 from tools.raw_broker import BrokerProcess
 
 PATIENCE_S = 120
@@ -54,6 +55,8 @@ def test_the_lifecycle_of_a_topic(barnabas: Call, topic: str) -> None:
         ).code
         == 0
     )
+    # A broker of Apache Kafka may respond before its own metadata has the change.
+    wait_until(lambda: len(rows(barnabas("topic", "show", topic, "-o", "jsonl"))) == 3, "three partitions")
     shown = rows(barnabas("topic", "show", topic, "-o", "jsonl"))
     assert [(row["partition"], row["leader"], row["start"], row["end"]) for row in shown] == [
         (number, 1, 0, 0) for number in range(3)
@@ -65,6 +68,7 @@ def test_the_lifecycle_of_a_topic(barnabas: Call, topic: str) -> None:
     assert topic in [row["topic"] for row in listed]
     assert barnabas("topic", "list", topic, "-o", "name").out == f"{topic}\n"
     assert barnabas("topic", "delete", topic, "--yes").code == Exit.OK
+    wait_until(lambda: barnabas("topic", "show", topic).code != Exit.OK, "the topic is deleted")
     removed = barnabas("topic", "show", topic)
     assert removed.code == Exit.NOT_FOUND
     assert removed.err == (f"barnabas topic show: there is no topic {topic}; see barnabas topic list\n")
