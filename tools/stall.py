@@ -7,13 +7,14 @@ which sends ApiVersions requests all the time, waited at most, and how much memo
 `--kafka` it starts Apache Kafka by the oracle (`BARNABAS_ORACLE`) afterwards and sends it the slowest attacks
 too: no request may take much longer here than there.  It fails if a limit is broken (tools/stall_record.py).
 
-An interrupted run is resumed as long as the commit is the same.  A run of all APIs with `--kafka` writes
-docs/stall.md.
+An interrupted run (Ctrl+C, or SIGTERM, as from `timeout`) is resumed as long as the commit is the same.  A run
+of all APIs with `--kafka` writes docs/stall.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from pathlib import Path
 from barnabas.base.ids import ZERO_UUID
 from barnabas.broker.metrics.registry import Metrics
 from barnabas.broker.network.routes import Role, Route, routes_for
+from barnabas.cli.framework.exits import Exit
 from barnabas.cli.server.dev import settings
 from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
@@ -206,8 +208,12 @@ class ApacheKafka:
         self._existing = Existing()
 
     def __enter__(self) -> ApacheKafka:
-        self._server.start()
-        self._existing = prepare(self._server.address)
+        try:
+            self._server.start()
+            self._existing = prepare(self._server.address)
+        except BaseException:
+            self._server.end()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -250,6 +256,7 @@ def compare(
     chosen: Sequence[StallAttack],
     ours: StallCampaign,
     kafka: ApacheKafka,
+    progress: Progress,
     report_line: Callable[[str], None],
 ) -> None:
     """Sends the slowest attacks to both brokers again, several times."""
@@ -261,6 +268,7 @@ def compare(
             outcome, took_s=ours.median(attack), kafka_s=kafka_s, kafka_response=kafka_response
         )
         report.outcomes[report.outcomes.index(outcome)] = compared
+        progress.add(compared)
         report_line(str(compared))
 
 
@@ -280,7 +288,7 @@ def campaign(
         report = ours.run(chosen, report_line)
         if with_kafka:
             with ApacheKafka(Path(folder) / "kafka") as kafka:
-                compare(report, chosen, ours, kafka, report_line)
+                compare(report, chosen, ours, kafka, progress, report_line)
         report.other_faults += broker.faults
     return report
 
@@ -292,6 +300,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", help="names of APIs")
     parser.add_argument("--kafka", action="store_true", help="start Apache Kafka, and compare the slowest")
     options = parser.parse_args(arguments)
+    # Like Ctrl+C: the brokers end, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
     served = [route for route in routes() if not options.only or route.api.name in options.only]
     chosen = list(attacks(served, options.sizes, every_version=not options.edges))
     of_commit = commit()

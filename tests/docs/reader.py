@@ -11,7 +11,11 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
+from barnabas.cli.server.running_servers import STATE_VARIABLE, running_servers
+from barnabas.cli.server.server_process import STOP_ALONE
+from barnabas.runtime.disk.folder_disk import FolderDisk
 from tests.docs.pages import Command, Shown, Written, is_like, steps
 from tests.spark.java import QUICK_START
 from tools.ports import free_ports, free_run
@@ -26,8 +30,8 @@ OTHER_PORTS = ("2181", "9404", "16010", "16020", "16030")
 # The setup has been done before any test runs.
 NOT_RUN = ("make ", "pip ", ". .venv/")
 STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))|python -m examples.raft_kv server ")
-# pytest and other tools print more where these are set; readers have them on no machine of theirs.
-OF_CI = ("CI", "BUILD_NUMBER")
+# pytest and other tools print something else where these are set; readers have them on no machine of theirs.
+OF_CI = ("CI", "BUILD_NUMBER", "PYTEST_ADDOPTS")
 # Commands that change nothing, and can be repeated until the page is right.
 READS = re.compile(r"^barnabas \S+ .*\bdescribe\b")
 READ_AGAIN_S = 0.2
@@ -47,7 +51,7 @@ class Reader:
             **{name: value for name, value in os.environ.items() if name not in OF_CI},
             **QUICK_START,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "BARNABAS_STATE": str(folder / "state"),
+            STATE_VARIABLE: str(folder / "state"),
             "LOG_DIR": str(folder / "logs"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "PYTHONWARNINGS": "ignore",
@@ -138,7 +142,6 @@ class Reader:
         return not any(LISTENS.search(line) for line in command.printed)
 
     def leave(self) -> None:
-        stop = [sys.executable, "-m", "barnabas", "server-stop"]
         for cluster in list(self._folder.rglob("cluster.json")):
             folder = str(cluster.parent)
             stop_cluster = [sys.executable, "-m", "barnabas", "cluster", "down", "--delete", "--dir", folder]
@@ -149,9 +152,17 @@ class Reader:
             process.send_signal(signal.SIGINT)
         for process in self._background:
             process.communicate(timeout=PATIENCE_S)
-        # The last node of a cluster that stops as a whole may wait five minutes for a controller.
-        limit_s = 2 * PATIENCE_S
-        subprocess.run(stop, env=self._environment, capture_output=True, timeout=limit_s, check=False)
+        self._stop_servers()
+
+    def _stop_servers(self) -> None:
+        """Without a controlled shutdown: the last node of a cluster would wait five minutes for a controller."""
+        with mock.patch.dict(os.environ, {STATE_VARIABLE: self._environment[STATE_VARIABLE]}):
+            for info in running_servers(FolderDisk()):
+                os.kill(info.pid, STOP_ALONE)
+            deadline = time.monotonic() + PATIENCE_S
+            while running_servers(FolderDisk()):
+                assert time.monotonic() < deadline, "a server has not stopped"
+                time.sleep(READ_AGAIN_S)
 
 
 @contextmanager

@@ -67,9 +67,12 @@ def test_a_run_is_resumed_on_the_same_commit(tmp_path: Path) -> None:
     assert progress.load() == {}
     progress.start([])
     progress.add(outcome("A v0"))
+    progress.add(outcome("B v0", 0.5))
+    # Compared with Apache Kafka later.
+    progress.add(outcome("B v0", 0.4, 0.1))
     with path.open("a") as file:
         file.write('{"name": "A v1", "ap')
-    assert progress.load() == {"A v0": outcome("A v0")}
+    assert progress.load() == {"A v0": outcome("A v0"), "B v0": outcome("B v0", 0.4, 0.1)}
     assert Progress(path, "4567").load() == {}
     progress = Progress(path, "0123 with uncommitted changes")
     progress.start([outcome("A v0")])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas.spark.pipeline import Pipeline, PipelineError
+from barnabas.spark.pipeline import Pipeline, PipelineError, patience
 from barnabas.spark.pipeline.batches import JAVA_ERROR, PROXY_LOGGER, BatchError, let_batches_tell, told
 from barnabas.spark.pipeline.running import STOPPED
 from barnabas.spark.pipeline.starting import AVAILABLE_NOW
@@ -38,7 +38,9 @@ def one_row(write: Callable[[DataFrame, int], None], folder: Path) -> Pipeline:
     return pipeline
 
 
-def test_a_query_that_is_stopped_within_a_batch_ends(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_is_stopped_within_a_batch_ends(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its thread died of a StackOverflowError, in a regular expression over the trace of the interrupt."""
     has_begun = threading.Event()
 
@@ -46,6 +48,8 @@ def test_a_query_that_is_stopped_within_a_batch_ends(spark: SparkSession, tmp_pa
         has_begun.set()
         rows.sparkSession.sql("SELECT java_method('java.lang.Thread', 'sleep', 600000L)").collect()
 
+    # The first batch does not end.
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
     running = one_row(write, tmp_path).start(spark)
     assert has_begun.wait(PATIENCE_S)
     running.stop(0)
