@@ -7,7 +7,7 @@ which sends ApiVersions requests all the time, waited at most, and how much memo
 `--kafka` it starts Apache Kafka by the oracle (`BARNABAS_ORACLE`) afterwards and sends it the slowest attacks
 too: no request may take much longer here than there.  It fails if a limit is broken (tools/stall_record.py).
 
-An interrupted run (Ctrl+C, or SIGTERM, as from `timeout`) is resumed as long as the commit is the same.  A run
+An interrupted run (Ctrl+C, or SIGTERM as from `timeout`) is resumed as long as the commit is the same.  A run
 of all APIs with `--kafka` writes docs/stall.md.
 """
 

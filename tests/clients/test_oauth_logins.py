@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,10 +114,14 @@ def list_topics(broker: OAuthBroker, token: str) -> set[int]:
     client = AdminClient(broker.options | {"oauth_cb": give, "error_cb": errors.append})
     # It asks for the token in poll.
     client.poll(0)
-    try:
-        client.list_topics(timeout=PATIENCE_S if not token.endswith(".") else 3)
-    except KafkaException:
-        client.poll(0)
+    deadline = time.monotonic() + PATIENCE_S
+    while KafkaError._AUTHENTICATION not in {error.code() for error in errors}:
+        assert time.monotonic() < deadline, errors
+        try:
+            client.list_topics(timeout=1)
+            break
+        except KafkaException:
+            client.poll(0)
     return {error.code() for error in errors}
 
 

@@ -18,16 +18,20 @@ MIN_PER_PACKAGE = 5
 MAX_FAILED_DRAWS = 1000
 
 
+def sources(root: Path, packages: Collection[str] = ()) -> list[str]:
+    """Every source file that is not generated, or those of some packages."""
+    paths = [path.relative_to(root / SOURCES).as_posix() for path in sorted((root / SOURCES).rglob("*.py"))]
+    names = [f"{SOURCES}/{path}" for path in paths if not path.startswith(GENERATED)]
+    return [name for name in names if not packages or package_of(name) in packages]
+
+
 def candidates(root: Path, packages: Collection[str] = ()) -> list[Mutant]:
-    """Every mutant of every source file that is not generated, or of those in some packages."""
-    mutants_found: list[Mutant] = []
-    for path in sorted((root / SOURCES).rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        if packages and package_of(name) not in packages:
-            continue
-        if not path.relative_to(root / SOURCES).as_posix().startswith(GENERATED):
-            mutants_found += mutants(name, path.read_text("utf-8"))
-    return mutants_found
+    """Every mutant of these files."""
+    return [
+        mutant
+        for name in sources(root, packages)
+        for mutant in mutants(name, (root / name).read_text("utf-8"))
+    ]
 
 
 def quotas(sizes: Mapping[str, int], count: int, least: int = MIN_PER_PACKAGE) -> dict[str, int]:

@@ -12,6 +12,7 @@ import pytest
 
 from barnabas.cli.consumer_groups.plans import csv_of, read_plans
 from barnabas.cli.consumer_groups.times import duration_ms, moment_ms
+from barnabas.cli.framework import connecting
 from barnabas.cli.framework.exits import CommandError, Exit
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
@@ -243,7 +244,10 @@ def test_a_denied_request_exits_with_4(barnabas: Call) -> None:
         assert deleted.code == Exit.DENIED
 
 
-def test_zookeeper_hosts_are_used_as_brokers_with_a_warning(barnabas: Call) -> None:
+def test_zookeeper_hosts_are_used_as_brokers_with_a_warning(
+    barnabas: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "FIRST_CONTACT_MS", 300)
     result = barnabas("consumer-groups", "--zookeeper", "nowhere.invalid:2181/kafka", "--list")
     assert result.code == Exit.UNREACHABLE
     assert result.err.startswith(

@@ -104,7 +104,7 @@ def aborted_not_indexed() -> Iterator[None]:
         yield
 
 
-@planted("epochs-not-truncated", scenario=FINDS)
+@planted("epochs-not-truncated", scenario=FINDS, first_seed=189)
 def epochs_not_truncated() -> Iterator[None]:
     """Truncating the log keeps the leader epochs that began in the truncated part."""
     with patched(LeaderEpochs, "truncate_from_end", lambda self, offset: None):
@@ -157,7 +157,7 @@ def gaps_told_by_todays_policy() -> Iterator[None]:
         yield
 
 
-@planted("cleaner-does-not-flush", scenario=FINDS)
+@planted("cleaner-does-not-flush", scenario=FINDS, first_seed=215)
 def cleaner_does_not_flush() -> Iterator[None]:
     """Records are removed because of later ones, or of markers, that a power loss may lose."""
 

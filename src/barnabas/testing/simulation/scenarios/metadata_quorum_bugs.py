@@ -79,7 +79,7 @@ def responds_before_commit() -> Iterator[None]:
         yield
 
 
-@planted("quorum: a follower serves fetches", scenario=SCENARIO, first_seed=29, within_seeds=WITHIN_SEEDS)
+@planted("quorum: a follower serves fetches", scenario=SCENARIO, first_seed=31, within_seeds=WITHIN_SEEDS)
 def follower_serves() -> Iterator[None]:
     """A follower responds to observers with its own log, as if all of it were committed."""
     healthy, healthy_content = Serving._response, RaftStore._with_records
@@ -157,7 +157,9 @@ def fetched_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("quorum: a snapshot removes the voters", scenario=SCENARIO, first_seed=65, within_seeds=WITHIN_SEEDS)
+@planted(
+    "quorum: a snapshot removes the voters", scenario=SCENARIO, first_seed=197, within_seeds=WITHIN_SEEDS
+)
 def snapshot_removes_voters() -> Iterator[None]:
     """After a snapshot of a static quorum was installed, a node knows no voters."""
     healthy = Following.installed

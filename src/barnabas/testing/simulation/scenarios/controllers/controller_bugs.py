@@ -123,7 +123,9 @@ def a_snapshot_on_top() -> Iterator[None]:
         yield
 
 
-@planted("controllers: every response is expected", scenario=SCENARIO, within_seeds=WITHIN_SEEDS)
+@planted(
+    "controllers: every response is expected", scenario=SCENARIO, first_seed=120, within_seeds=WITHIN_SEEDS
+)
 def every_response_is_expected() -> Iterator[None]:
     """A response that comes twice, or after its request was given up, is taken like any other."""
     healthy = Requests.received

@@ -36,7 +36,7 @@ def _planted(name: str, first_seed: int = 0) -> Callable[[Plant], Plant]:
     )
 
 
-@_planted("the high watermark ignores replicas that join", 28)
+@_planted("the high watermark ignores replicas that join", 22)
 def no_maximal_isr() -> Iterator[None]:
     """Records are committed without a replica that the controller may have in the ISR already (KIP-497)."""
 

@@ -86,7 +86,7 @@ def out_of_range_at_end() -> Iterator[None]:
         yield
 
 
-@_planted("the last known leader is elected though it is fenced")
+@_planted("the last known leader is elected though it is fenced", 22)
 def fenced_last_known_leader() -> Iterator[None]:
     """A partition is led by a broker that does not run (19522)."""
 
@@ -110,7 +110,7 @@ def commit_acknowledged_at_once() -> Iterator[None]:
         yield
 
 
-@_planted("a deposed coordinator goes on", 21, scenario="replication-groups")
+@_planted("a deposed coordinator goes on", 50, scenario="replication-groups")
 def deposed_goes_on() -> Iterator[None]:
     """A broker that has lost the partition keeps its groups, and takes up from there when it leads again."""
     healthy = Shards._partition_changed
