@@ -58,6 +58,50 @@ def test_quotas_are_described_by_entity() -> None:
     assert _describe(lab, ("ip", some, None)) == [{"ip": "1.2.3.4"}]
 
 
+def test_quotas_are_described_in_the_order_of_apache_kafka() -> None:
+    # As seen on Apache Kafka 4.1.0: clients' tests compare whole answers.
+    lab = Lab()
+    parts = AlterClientQuotasRequest
+    everything = (
+        "producer_byte_rate",
+        "consumer_byte_rate",
+        "controller_mutation_rate",
+        "request_percentage",
+    )
+    asked: list[tuple[dict[str, str | None], tuple[str, ...]]] = [
+        ({"user": "u1", "client-id": "é"}, ("producer_byte_rate", "controller_mutation_rate")),
+        ({"client-id": None}, ("controller_mutation_rate",)),
+        ({"user": "u3", "client-id": "é"}, tuple(reversed(everything))),
+        ({"ip": "10.0.0.4"}, ("connection_creation_rate",)),
+        ({"user": "x5", "client-id": None}, ("consumer_byte_rate",)),
+        (
+            {"user": "x2", "client-id": None},
+            ("producer_byte_rate", "consumer_byte_rate", "request_percentage"),
+        ),
+    ]
+    for entity, keys in asked:
+        entry = parts.EntryData(
+            entity=[parts.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+            ops=[parts.OpData(key=key, value=7.0, remove=False) for key in keys],
+        )
+        lab.send(parts(entries=[entry], validate_only=False), AlterClientQuotasResponse)
+    entries = describe_quotas(lab.image, DescribeClientQuotasRequest(components=[], strict=False)).entries
+    assert entries is not None
+    shown = [
+        ([part.entity_name for part in entry.entity], [value.key for value in entry.values])
+        for entry in entries
+    ]
+    assert shown[:4] == [
+        (["é", "u3"], list(everything)),
+        (["10.0.0.4"], ["connection_creation_rate"]),
+        (["é", "u1"], ["controller_mutation_rate", "producer_byte_rate"]),
+        ([None, "x5"], ["consumer_byte_rate"]),
+    ]
+    # These two share a bucket.
+    assert ([None, "x2"], ["consumer_byte_rate", "request_percentage", "producer_byte_rate"]) in shown[4:]
+    assert ([None], ["controller_mutation_rate"]) in shown[4:]
+
+
 @pytest.mark.parametrize(
     ("components", "message"),
     [

@@ -9,7 +9,8 @@ import ipaddress
 from collections.abc import Mapping
 
 from barnabas.base.errors import ErrorCode, KafkaError
-from barnabas.base.java_order import hash_map_order
+from barnabas.base.hashing import java_string_hash
+from barnabas.base.java_order import hash_map_order, order_by_hash
 from barnabas.controller.decision import ApiError, Context, Decision
 from barnabas.controller.state import ControllerState
 from barnabas.metadata.image import Image, QuotaEntity
@@ -37,6 +38,9 @@ IP_KEYS: Mapping[str, tuple[int, str] | None] = {"connection_creation_rate": (2*
 SMALLEST_FRACTION = 1e-6
 # The capacity of the entity map in Apache Kafka; it determines the order of the parts.
 _ENTITY_BUCKETS = 4
+# Its maps of entities and of their quotas start with one bucket and grow with their keys, which are put into
+# them out of maps of changes, of the usual size.
+_FEWEST_BUCKETS = 1
 LOCALHOST = "localhost"
 
 
@@ -182,13 +186,27 @@ def describe_quotas(image: Image, request: DescribeClientQuotasRequest) -> Descr
             ],
             values=[
                 DescribeClientQuotasResponse.ValueData(key=key, value=value)
-                for key, value in sorted(quotas.items())
+                for key, value in _quotas_in_order(image.quotas[entity])
             ],
         )
-        for entity, quotas in sorted(image.quotas.items(), key=repr)
+        for entity in _entities_in_order(image)
         if _matches(dict(entity), exact, specified, strict=request.strict)
     ]
     return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message="", entries=entries)
+
+
+def _quotas_in_order(quotas: Mapping[str, float]) -> list[tuple[str, float]]:
+    return [(key, quotas[key]) for key in hash_map_order(hash_map_order(quotas), _FEWEST_BUCKETS)]
+
+
+def _entities_in_order(image: Image) -> list[QuotaEntity]:
+    changed = order_by_hash(sorted(image.quotas, key=repr), _entity_hash)
+    return order_by_hash(changed, _entity_hash, _FEWEST_BUCKETS)
+
+
+def _entity_hash(entity: QuotaEntity) -> int:
+    """`hashCode()` of Apache Kafka's `ClientQuotaEntity`."""
+    return 31 + sum(java_string_hash(kind) ^ java_string_hash(name or "") for kind, name in entity)
 
 
 def _add_component(
