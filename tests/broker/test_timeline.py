@@ -8,7 +8,7 @@ from barnabas.broker import timeline as module
 from barnabas.broker.timeline import OLDER_FILE, TIMELINE_FILE, Timeline, read_timeline
 from barnabas.metadata.image import EMPTY_IMAGE
 from barnabas.metadata.timeline import Event, Kind
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.roles import Candidate, Follower, Unattached
 from barnabas.runtime.clock import SystemClock
 from barnabas.runtime.disk.disk import Disk

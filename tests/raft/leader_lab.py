@@ -9,7 +9,7 @@ from barnabas.raft.messages import Start
 from barnabas.raft.node import POLL, RaftNode
 from barnabas.raft.options import QuorumOptions
 from barnabas.raft.quorum import LoadedQuorum
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.roles import Leader
 from barnabas.raft.rpc import (
     FetchRequest,

@@ -9,7 +9,7 @@ import pytest
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
 from barnabas.security.acls import Operation, PatternType, Permission, ResourceType, acl_host, matches
-from tests.security.test_acl_index import rule
+from tests.security.test_acl_evaluation import rule
 
 
 def acl_filter(

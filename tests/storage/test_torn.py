@@ -15,7 +15,7 @@ from barnabas.batch.view import CorruptBatch
 from barnabas.broker.modes.kraft.metadata_folder_loader import read_bootstrap
 from barnabas.metadata.bootstrap import BOOTSTRAP_FILE, bootstrap_checkpoint
 from barnabas.protocol.records.metadata import FeatureLevelRecord
-from barnabas.raft.quorum_state import (
+from barnabas.raft.quorum_state_file import (
     DamagedQuorumState,
     ElectionState,
     decode_quorum_state,

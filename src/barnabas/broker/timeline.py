@@ -15,7 +15,7 @@ from dataclasses import replace
 from barnabas.metadata.image import Image
 from barnabas.metadata.loader import MetadataBatch
 from barnabas.metadata.timeline import Event, HasExpired, Kind, read_event, record_events
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.roles import Candidate, Role
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk

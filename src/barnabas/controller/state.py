@@ -17,7 +17,7 @@ from barnabas.controller.brokers.heartbeats import Heartbeats
 from barnabas.controller.configs.policies import AlterConfigPolicy, CreateTopicPolicy
 from barnabas.controller.quorum_view import FixedQuorum, QuorumView
 from barnabas.controller.replication.partition_index import Entry, PartitionIndex
-from barnabas.controller.security.acl_index import AclIndex
+from barnabas.controller.security.existing_acls import ExistingAcls
 from barnabas.controller.store import METADATA_LOG_POLICY, StorePolicy
 from barnabas.controller.topics.colliding_names import CollidingNames
 from barnabas.controller.topics.described_configs import DescribedConfigs
@@ -72,7 +72,7 @@ class ControllerState:
     image: Image = EMPTY_IMAGE
     heartbeats: Heartbeats = field(init=False)
     colliding: CollidingNames = field(init=False)
-    acl_index: AclIndex = field(init=False)
+    existing_acls: ExistingAcls = field(init=False)
     described_configs: DescribedConfigs = field(init=False, default_factory=DescribedConfigs)
     # Offsets of the registration records; a broker has caught up once it has read its own.
     registered_at: dict[int, int] = field(init=False)
@@ -88,7 +88,7 @@ class ControllerState:
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.options.session_timeout_ns)
         self.colliding = CollidingNames()
-        self.acl_index = AclIndex()
+        self.existing_acls = ExistingAcls()
         self.registered_at = {}
         secret = self.options.token_secret
         self.token_index = None if secret is None else TokenIndex(secret)
@@ -100,7 +100,7 @@ class ControllerState:
         self._built_index = None
         self.heartbeats.deactivate()
         self.colliding.replace(sorted(image.topic_ids))
-        self.acl_index.replace(image.acls.values())
+        self.existing_acls.replace(image.acls.values())
         self.registered_at = {broker.id: image.offset for broker in image.brokers.values()}
         self._load_configs()
 
@@ -138,7 +138,7 @@ class ControllerState:
                 self.colliding.remove(before_topic.name)
         if self._built_index is not None:
             self._built_index.follow(delta)
-        self.acl_index.follow(delta)
+        self.existing_acls.follow(delta)
         if any(kind == ConfigResource.BROKER for kind, _ in delta.configs):
             self._load_configs()
 

@@ -7,7 +7,7 @@ from barnabas.raft.log import RaftLog
 from barnabas.raft.node import RaftNode
 from barnabas.raft.options import QuorumOptions
 from barnabas.raft.quorum import LoadedQuorum
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.raft.voter_history import VoterHistory
 from barnabas.raft.voters import Voter, VoterEndpoint, Voters

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from barnabas.batch.control import QuorumMessage
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.rpc import FetchedBatch
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.raft.voters import VoterEndpoint, Voters

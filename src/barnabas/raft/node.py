@@ -27,7 +27,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.options import QuorumOptions
 from barnabas.raft.quorum import LoadedQuorum, Quorum, RandomSource
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from barnabas.raft.rpc import (
     AddVoterRequest,

@@ -18,8 +18,8 @@ from barnabas.raft.log import RaftLog
 from barnabas.raft.messages import HighWatermark, LeaderChanged, StoreElection
 from barnabas.raft.options import QuorumOptions
 from barnabas.raft.progress import Progress
-from barnabas.raft.quorum_state import NOBODY, ElectionState
-from barnabas.raft.requests import Requests
+from barnabas.raft.quorum_state_file import NOBODY, ElectionState
+from barnabas.raft.request_manager import RequestManager
 from barnabas.raft.roles import (
     Candidate,
     Follower,
@@ -64,7 +64,7 @@ class Quorum:
         self.options = options
         self.log = loaded.log
         self.history = loaded.history
-        self.requests = Requests(options.request_timeout_ns, options.retry_backoff_ns)
+        self.requests = RequestManager(options.request_timeout_ns, options.retry_backoff_ns)
         # The end of the committed log as far as this node knows; None after a start.
         self.high_watermark: int | None = None
         self.is_shutting_down = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from barnabas.raft.progress import Progress
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.rpc import AddVoterRequest, FetchRequest, LeaderAndEpoch
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.raft.voters import ReplicaKey, Voter, VoterEndpoint

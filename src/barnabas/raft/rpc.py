@@ -13,7 +13,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.immutable import immutable
 from barnabas.batch.control import QuorumMessage
 from barnabas.raft.log import OffsetAndEpoch
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.raft.voters import ReplicaKey, Voter, VoterEndpoint
 

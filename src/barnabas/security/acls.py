@@ -1,6 +1,6 @@
 """ACLs as the protocol defines them (KIP-11, KIP-290): enumerations, filters and host addresses.
 
-Evaluation belongs in acl_index.py; storage belongs in the controller.
+Evaluation belongs in acl_evaluation.py; storage belongs in the controller.
 """
 
 from __future__ import annotations

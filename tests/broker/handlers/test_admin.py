@@ -33,7 +33,7 @@ from barnabas.protocol.records.metadata import ClientQuotaRecord, UserScramCrede
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
 from tests.broker.worlds.front_world import Denying, FakeBroker, call_of, settled
-from tests.security.test_acl_index import rule
+from tests.security.test_acl_evaluation import rule
 
 ELECTION = ElectLeadersRequest(
     election_type=0,

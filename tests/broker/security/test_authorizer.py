@@ -31,10 +31,10 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from barnabas.protocol.schema import Message
 from barnabas.runtime.network.network import Address
-from barnabas.security import acl_index
+from barnabas.security import acl_evaluation
 from barnabas.security.acls import Permission
 from tests.broker.worlds.front_world import Front, node_of
-from tests.security.test_acl_index import rule
+from tests.security.test_acl_evaluation import rule
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 FETCH = 1
@@ -129,9 +129,9 @@ def test_verdicts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_of_ten_thousand_acls_only_those_for_a_name_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[AccessControlEntryRecord] = []
-    concerns = acl_index._applies
+    concerns = acl_evaluation._applies
     monkeypatch.setattr(
-        acl_index, "_applies", lambda one, *rest: looked_at.append(one) or concerns(one, *rest)
+        acl_evaluation, "_applies", lambda one, *rest: looked_at.append(one) or concerns(one, *rest)
     )
     authorizer = StandardAuthorizer()
     many = [rule(f"topic-{number}", prefixed=number % 2 == 0) for number in range(10_000)]

@@ -8,7 +8,7 @@ from barnabas.base.effects import Persist, Reply
 from barnabas.base.errors import ErrorCode
 from barnabas.raft.log import OffsetAndEpoch
 from barnabas.raft.messages import LeaderChanged, Shutdown, StoreElection
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.rpc import FetchRequest, LeaderAndEpoch, VoteRequest, VoteResponse
 from barnabas.raft.voters import ReplicaKey
 from tests.raft.harness import Node, leader_of, vote_request, voter, voters

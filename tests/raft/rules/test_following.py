@@ -21,7 +21,7 @@ from barnabas.raft.messages import (
     WriteSnapshotChunk,
 )
 from barnabas.raft.quorum import CommittedLogLost
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.roles import Follower
 from barnabas.raft.rpc import (
     AddVoterRequest,

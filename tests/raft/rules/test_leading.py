@@ -17,7 +17,7 @@ from barnabas.raft.messages import (
     Shutdown,
     StoreElection,
 )
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.rpc import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,

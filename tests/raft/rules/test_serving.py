@@ -7,7 +7,7 @@ import pytest
 from barnabas.base.errors import ErrorCode
 from barnabas.raft.log import OffsetAndEpoch
 from barnabas.raft.messages import Append, DataRecords, Shutdown, SnapshotTaken
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.roles import Leader
 from barnabas.raft.rpc import (
     HIGH_WATERMARK_NOT_REPORTED,

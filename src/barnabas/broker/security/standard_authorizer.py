@@ -1,7 +1,7 @@
 """Apache Kafka's StandardAuthorizer (KIP-801): authorizes by the ACLs of the cluster.
 
 Contains its options, the ACLs of image and deltas, a cache of results, and the log of denials.  The
-evaluation of ACLs belongs in security/acl_index.py.
+evaluation of ACLs belongs in security/acl_evaluation.py.
 
 Every produce and fetch is authorized, so results are cached until an ACL changes.
 """
@@ -27,7 +27,7 @@ from barnabas.metadata.delta import Delta
 from barnabas.metadata.image import Image
 from barnabas.protocol.apis import Api, api
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
-from barnabas.security.acl_index import AclIndex, AuthorizationResult, Requester
+from barnabas.security.acl_evaluation import AclIndex, AuthorizationResult, Requester
 from barnabas.security.acls import PatternType, Permission, acl_host
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.security.acls import AclBinding
 from barnabas.client.explain.facts import Denial
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
-from barnabas.security.acl_index import AclIndex, Requester
+from barnabas.security.acl_evaluation import AclIndex, Requester
 from barnabas.security.acls import Operation, ResourceType
 
 # The caller, if no principal is given; brokers do not report our own principal.

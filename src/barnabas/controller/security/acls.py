@@ -16,7 +16,7 @@ from barnabas.controller.decision import (
     Decision,
     too_large,
 )
-from barnabas.controller.security.acl_index import Rule, rule_of
+from barnabas.controller.security.existing_acls import Rule, rule_of
 from barnabas.controller.state import ControllerState
 from barnabas.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -48,7 +48,7 @@ def create_acls(state: ControllerState, request: CreateAclsRequest, context: Con
                 permission_type=creation.permission_type,
             )
             rule = rule_of(record)
-            if rule not in added and rule not in state.acl_index:
+            if rule not in added and rule not in state.existing_acls:
                 added.add(rule)
                 records.append(record)
         except KafkaError as error:

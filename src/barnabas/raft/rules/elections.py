@@ -12,7 +12,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import ZERO_UUID
 from barnabas.raft.log import OffsetAndEpoch
 from barnabas.raft.quorum import Quorum
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.roles import Candidate, Follower, Leader, Prospective, Unattached, Votes
 from barnabas.raft.rpc import VoteRequest, VoteResponse
 from barnabas.raft.voters import ReplicaKey

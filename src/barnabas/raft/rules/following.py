@@ -18,7 +18,7 @@ from barnabas.raft.messages import (
     WriteSnapshotChunk,
 )
 from barnabas.raft.quorum import CommittedLogLost, Quorum
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.roles import Follower, Leader, Prospective, Resigned, SnapshotFetch
 from barnabas.raft.rpc import (
     AddVoterRequest,

@@ -1,7 +1,7 @@
 """The log cleaner: keeps the last value of each key in logs with cleanup.policy=compact (M-E3).
 
-Contains choosing the dirtiest log, the `cleaner-offset-checkpoint`, pausing, and marking a log as
-uncleanable.  The cleaning itself belongs in cleaning_round.py.
+Contains the `cleaner-offset-checkpoint`, pausing, and marking a log as uncleanable.  The choice of the next
+log belongs in cleaning_plan.py, the cleaning itself in cleaning_round.py.
 
 It has no thread: `step()` does one slice of work and returns how long to wait before the next.
 """
@@ -18,7 +18,7 @@ from barnabas.base.errors import KafkaError
 from barnabas.base.units import NS_PER_MS
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
-from barnabas.storage.cleaner.cleaning_plan import LogToClean, dirty_range, plan
+from barnabas.storage.cleaner.cleaning_plan import LogToClean, dirtiest, dirty_range, plan
 from barnabas.storage.cleaner.cleaning_round import CleaningRound, RoundLimits, RoundStats
 from barnabas.storage.directories.checkpoints import CLEANER_CHECKPOINT, OffsetCheckpoint
 from barnabas.storage.failure import StorageFailure
@@ -355,7 +355,7 @@ class LogCleaner:
         candidates = [candidate for candidate in candidates if candidate.partition in self._logs]
         self.dirtiest_ratio = max((c.dirty_ratio for c in candidates), default=0.0)
         self.longest_overdue_ms = max((c.overdue_ms for c in candidates), default=0)
-        return max((c for c in candidates if c.is_due), key=lambda c: c.dirty_ratio, default=None)
+        return dirtiest(candidates)
 
     def _plan(self, partition: TopicPartition, log: Log, now_ms: int) -> LogToClean | None:
         log_dir = log_dir_of(log)

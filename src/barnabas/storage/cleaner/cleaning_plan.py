@@ -1,4 +1,4 @@
-"""Plans a cleaning: the dirty range of a log, its dirty ratio, and which segments are rewritten together.
+"""Plans cleanings: which log is next, its dirty range and ratio, and which segments are rewritten together.
 
 Only computes with offsets, sizes and times; never reads batches or changes anything.
 
@@ -8,7 +8,7 @@ Only computes with offsets, sizes and times; never reads batches or changes anyt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from barnabas.storage.log.log import Log
@@ -55,6 +55,11 @@ class LogToClean:
         if self.overdue_ms > 0 and self.cleanable_bytes > 0:
             return True
         return self.dirty_ratio > self.log.options.min_cleanable_dirty_ratio
+
+
+def dirtiest(candidates: Iterable[LogToClean]) -> LogToClean | None:
+    """The log to clean next: of those that are due, the one with the highest dirty ratio."""
+    return max((each for each in candidates if each.is_due), key=lambda each: each.dirty_ratio, default=None)
 
 
 def segments_between(log: Log, start: int, end: int) -> list[Segment]:

@@ -11,7 +11,7 @@ from barnabas.raft.node import RaftNode
 from barnabas.raft.options import QuorumOptions
 from barnabas.raft.progress import OBSERVER_SESSION_NS
 from barnabas.raft.quorum import LoadedQuorum
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.voter_history import VoterHistory
 from barnabas.raft.voters import ReplicaKey, Voters
 from barnabas.runtime.random import SeededRandom

@@ -53,7 +53,7 @@ from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from barnabas.protocol.schema import Message
 from barnabas.raft.log import RaftLog
 from barnabas.raft.node import RaftNode
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.loop.executor import WorkerPool

@@ -34,7 +34,7 @@ from barnabas.raft.messages import (
     TruncateLog,
     WriteSnapshotChunk,
 )
-from barnabas.raft.quorum_state import (
+from barnabas.raft.quorum_state_file import (
     MAX_QUORUM_STATE_BYTES,
     QUORUM_STATE_FILE,
     DamagedQuorumState,

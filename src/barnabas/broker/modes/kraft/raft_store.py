@@ -40,7 +40,7 @@ from barnabas.raft.messages import (
     UpgradeKraftVersion,
 )
 from barnabas.raft.node import RaftNode
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.rpc import (
     FetchRequest,
     FetchResponse,

@@ -32,7 +32,7 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.raft.messages import Append, DataRecords, Resign
 from barnabas.raft.node import POLL
 from barnabas.raft.options import QuorumOptions
-from barnabas.raft.quorum_state import NOBODY, ElectionState
+from barnabas.raft.quorum_state_file import NOBODY, ElectionState
 from barnabas.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
 from barnabas.raft.rpc import AddVoterRequest, FetchedBatch, RemoveVoterRequest, VoterChangeResponse
 from barnabas.raft.voters import NO_VOTERS, Voters

@@ -27,7 +27,7 @@ from barnabas.raft.messages import (
     WriteSnapshotChunk,
 )
 from barnabas.raft.quorum import LoadedQuorum
-from barnabas.raft.quorum_state import ElectionState, decode_quorum_state, encode_quorum_state
+from barnabas.raft.quorum_state_file import ElectionState, decode_quorum_state, encode_quorum_state
 from barnabas.raft.rpc import FetchedBatch
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.raft.voter_history import NOT_IN_LOG, VoterHistory

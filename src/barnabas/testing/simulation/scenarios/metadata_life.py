@@ -35,7 +35,7 @@ from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.schema import Message
 from barnabas.raft.quorum import Quorum
-from barnabas.raft.quorum_state import ElectionState
+from barnabas.raft.quorum_state_file import ElectionState
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.runtime.disk.disk import Disk, WholeFiles
 from barnabas.runtime.planted import patched

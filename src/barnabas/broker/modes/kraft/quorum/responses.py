@@ -28,7 +28,7 @@ from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.schema import Message
 from barnabas.raft import rpc
 from barnabas.raft.log import OffsetAndEpoch
-from barnabas.raft.quorum_state import NOBODY
+from barnabas.raft.quorum_state_file import NOBODY
 from barnabas.raft.snapshot import SnapshotId
 from barnabas.raft.voters import VoterEndpoint
 

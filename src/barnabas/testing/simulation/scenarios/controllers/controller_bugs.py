@@ -19,7 +19,7 @@ from barnabas.metadata.image import Image
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.records.metadata import FeatureLevelRecord
 from barnabas.protocol.schema import Message
-from barnabas.raft.requests import Requests
+from barnabas.raft.request_manager import RequestManager
 from barnabas.runtime.planted import patched
 from barnabas.testing.simulation.registry import planted
 
@@ -128,11 +128,11 @@ def a_snapshot_on_top() -> Iterator[None]:
 )
 def every_response_is_expected() -> Iterator[None]:
     """A response that comes twice, or after its request was given up, is taken like any other."""
-    healthy = Requests.received
+    healthy = RequestManager.received
 
-    def received(self: Requests, peer_id: int, correlation_id: int) -> bool:
+    def received(self: RequestManager, peer_id: int, correlation_id: int) -> bool:
         healthy(self, peer_id, correlation_id)
         return True
 
-    with patched(Requests, "received", received):
+    with patched(RequestManager, "received", received):
         yield

@@ -12,7 +12,7 @@ class _Peer:
         self.backoff_until_ns = 0
 
 
-class Requests:
+class RequestManager:
     """When a peer may be sent the next request, and which responses are still expected."""
 
     def __init__(self, request_timeout_ns: int, retry_backoff_ns: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.base.ids import Uuid
-from barnabas.raft.quorum_state import (
+from barnabas.raft.quorum_state_file import (
     DamagedQuorumState,
     ElectionState,
     decode_quorum_state,

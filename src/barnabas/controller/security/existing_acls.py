@@ -23,7 +23,7 @@ def rule_of(record: AccessControlEntryRecord) -> Rule:
     )
 
 
-class AclIndex:
+class ExistingAcls:
     """Follows the image.  A log may contain the same ACL under two ids, so they are counted."""
 
     def __init__(self) -> None:

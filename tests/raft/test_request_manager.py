@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.raft.requests import Requests
+from barnabas.raft.request_manager import RequestManager
 
 
-def _requests() -> Requests:
-    return Requests(request_timeout_ns=100, retry_backoff_ns=10)
+def _requests() -> RequestManager:
+    return RequestManager(request_timeout_ns=100, retry_backoff_ns=10)
 
 
 def test_one_request_per_peer_until_it_expires() -> None:

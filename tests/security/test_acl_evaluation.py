@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.base.ids import Uuid
 from barnabas.protocol.records.metadata import AccessControlEntryRecord
-from barnabas.security.acl_index import AclIndex, Requester
+from barnabas.security.acl_evaluation import AclIndex, Requester
 from barnabas.security.acls import Operation, PatternType, Permission, ResourceType
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
