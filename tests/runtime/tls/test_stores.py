@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import ssl
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import trustme
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
@@ -128,6 +131,34 @@ def test_a_key_of_another_certificate_is_refused(leaf: trustme.LeafCert) -> None
     chain = other.cert_chain_pems[0].bytes().decode()
     with pytest.raises(ConfigError, match="does not belong to the first certificate"):
         server_context(TlsOptions(pem_key(leaf.private_key_pem.bytes().decode(), chain, None)))
+
+
+def test_what_java_accepts_and_openssl_does_not_is_explained() -> None:
+    """As in the key store of kafkajs' own tests. The password is right, and must not be blamed."""
+    text = (DATA / "sha1.pem").read_text("utf-8")
+    key = serialization.load_pem_private_key(text.encode(), None)
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    ).decode()
+    for given, password in ((text, None), (encrypted, "secret")):
+        with pytest.raises(ConfigError, match=r"signed with SHA-1 .* issue it again with SHA-256"):
+            server_context(TlsOptions(pem_key(given, text, password)))
+    short = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")])
+    issued = (
+        x509.CertificateBuilder(name, name, short.public_key(), serial_number=1)
+        .not_valid_before(datetime(2020, 1, 1))
+        .not_valid_after(datetime(2100, 1, 1))
+        .sign(short, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    weak = short.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with pytest.raises(ConfigError, match="too short for OpenSSL"):
+        server_context(TlsOptions(pem_key(weak.decode(), issued.decode(), None)))
 
 
 def test_a_text_without_a_key_or_certificate_is_refused(leaf: trustme.LeafCert) -> None:

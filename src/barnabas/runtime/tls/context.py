@@ -19,6 +19,13 @@ from barnabas.config.errors import ConfigError
 from barnabas.runtime.tls.stores import KeyMaterial
 
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+# What OpenSSL refuses in certificates that Java accepts (SECLEVEL 2, Python's default).
+_WEAK = {
+    "CA_MD_TOO_WEAK": "a certificate is signed with SHA-1 or an older digest, which OpenSSL does not accept; "
+    "issue it again with SHA-256",
+    "EE_KEY_TOO_SMALL": "its key is too short for OpenSSL; issue one with RSA of 2048 bits",
+    "CA_KEY_TOO_SMALL": "the key of its issuer is too short for OpenSSL; issue one with RSA of 2048 bits",
+}
 _TLS13_SUITE = re.compile(r"TLS_(AES|CHACHA20)_(?!.*_WITH_)")
 
 
@@ -131,6 +138,8 @@ def _load_key(context: ssl.SSLContext, key: KeyMaterial) -> None:
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
                 why = "the private key does not belong to the first certificate of the chain"
+            elif error.reason in _WEAK:
+                why = _WEAK[error.reason]
             elif password is not None:
                 why = "ssl.key.password is wrong, or the private key is damaged"
             else:
