@@ -1,4 +1,5 @@
-"""The two worlds in which the same tests run: a real ensemble through kazoo, and the simulated one."""
+"""The worlds in which the same tests run: a real ensemble through kazoo, the simulated one, and that of the test
+kit."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from barnabas.runtime.simulated.world import Node, World
 from barnabas.runtime.zookeeper.client import ZooKeeperClient
 from barnabas.runtime.zookeeper.kazoo_client import KazooZooKeeperClient
 from barnabas.runtime.zookeeper.options import ZooKeeperOptions
+from barnabas.testing.kit.node.ensemble import Ensemble
+from barnabas.testing.kit.node.services import Gate, NodeLoop
 from tests.runtime.zookeeper.cutting_proxy import CuttingProxy
 
 T = TypeVar("T")
@@ -161,3 +164,43 @@ class SimulatedDriver:
 
     def end(self) -> None:
         """There is nothing to close."""
+
+
+class KitDriver:
+    """A reactor in a thread, and a link for each client, which delays what is said while it is cut."""
+
+    def __init__(self) -> None:
+        self._thread = ReactorThread("zookeeper-kit-test")
+        self._ensemble = Ensemble(self._thread.reactor, SystemClock())
+        self._links: dict[int, Gate] = {}
+
+    def client(self, session_timeout_ms: int = SESSION_MS) -> ZooKeeperClient:
+        link = Gate()
+        loop = NodeLoop(self._thread.reactor, Gate())
+        client = self._ensemble.client(len(self._links), loop, link, session_timeout_ms)
+        self._links[id(client)] = link
+        return client
+
+    def run(self, begin: Callable[[], Promise[T]]) -> T:
+        return self._thread.finish(begin, PATIENCE_S)
+
+    def call(self, action: Callable[[], T]) -> T:
+        return self.run(lambda: Promise.of(action()))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        assert wait_until(partial(self.call, condition), PATIENCE_S), "it took too long"
+
+    def cut(self, client: ZooKeeperClient) -> None:
+        raise NotImplementedError("its connections do not break")
+
+    def lose_next_answer(self, client: ZooKeeperClient) -> None:
+        raise NotImplementedError("its connections do not break")
+
+    def isolate(self, client: ZooKeeperClient) -> None:
+        self.call(self._links[id(client)].shut)
+
+    def reconnect(self, client: ZooKeeperClient) -> None:
+        self.call(self._links[id(client)].open)
+
+    def end(self) -> None:
+        self._thread.end()

@@ -1,4 +1,5 @@
-"""What a ZooKeeperClient promises, on a real Apache ZooKeeper and on the simulated one: the same tests."""
+"""What a ZooKeeperClient promises, on a real Apache ZooKeeper, on the simulated one and on that of the test kit: the
+same tests."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from barnabas.runtime.zookeeper.client import (
     ZooKeeperCode,
     ZooKeeperError,
 )
-from tests.runtime.zookeeper.drivers import SHORT_SESSION_MS, Driver, RealDriver, SimulatedDriver
+from tests.runtime.zookeeper.drivers import SHORT_SESSION_MS, Driver, KitDriver, RealDriver, SimulatedDriver
 
 T = TypeVar("T")
 
@@ -37,13 +38,21 @@ READ_ONLY = Acl(1, "world", "anyone")
 SEEDS = 8
 
 
-@pytest.fixture(params=["real", *range(SEEDS)])
+# Those whose connections break.
+BREAKING = pytest.mark.parametrize("driver", ["real", *range(SEEDS)], indirect=True)
+
+
+@pytest.fixture(params=["real", "kit", *range(SEEDS)])
 def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    """A real server, or an ensemble of three in a world of this seed."""
+    """A real server, that of the test kit, or an ensemble of three in a world of this seed."""
     if request.param == "real":
         real = RealDriver(request.getfixturevalue("zookeeper_connect"))
         yield real
         real.end()
+    elif request.param == "kit":
+        kit = KitDriver()
+        yield kit
+        kit.end()
     else:
         yield SimulatedDriver(request.param)
 
@@ -377,6 +386,7 @@ def test_ephemeral_znodes_end_with_their_session(driver: Driver, client: ZooKeep
     assert driver.run(lambda: client.get_many(["/e", "/f"])) == [None, None]
 
 
+@BREAKING
 def test_a_cut_connection_keeps_session_watches_and_ephemerals(
     driver: Driver, client: ZooKeeperClient
 ) -> None:
@@ -421,6 +431,7 @@ def test_a_cut_connection_keeps_session_watches_and_ephemerals(
     assert states == [SessionState.CONNECTING, SessionState.CONNECTED]
 
 
+@BREAKING
 def test_a_lost_answer_is_told_as_a_lost_connection(driver: Driver, client: ZooKeeperClient) -> None:
     """The operation was carried out: only the owner can tell, by looking."""
     driver.run(lambda: client.get("/won"))
@@ -432,6 +443,7 @@ def test_a_lost_answer_is_told_as_a_lost_connection(driver: Driver, client: ZooK
     assert found.stat.ephemeral_owner == client.session_id
 
 
+@BREAKING
 def test_calls_without_an_answer_fail_in_order_when_the_connection_is_lost(
     driver: Driver, client: ZooKeeperClient
 ) -> None:
@@ -455,6 +467,7 @@ def test_calls_without_an_answer_fail_in_order_when_the_connection_is_lost(
     )
 
 
+@BREAKING
 def test_an_expired_session_is_told_and_the_next_one_is_separate(
     driver: Driver, client: ZooKeeperClient
 ) -> None:  # M-B3

@@ -113,6 +113,11 @@ def test_three(cluster):
 
 def test_one(cluster):
     assert len(cluster.bootstrap_servers.split(",")) == 1
+
+@pytest.mark.barnabas(brokers=2, mode="zookeeper")
+def test_two_on_zookeeper(cluster):
+    assert len(cluster.brokers) == 2
+    assert cluster.controller in cluster.brokers
 """
 IDLE = """
 import sys
@@ -151,7 +156,7 @@ def test_the_session_broker_has_fresh_topics_for_every_test(tmp_path: Path) -> N
 
 def test_the_marker_says_how_many_brokers(tmp_path: Path) -> None:
     result = outcome_of(tmp_path, CLUSTER_TESTS)
-    assert "2 passed" in result, result
+    assert "3 passed" in result, result
 
 
 def test_everything_is_gone_after_a_test(tmp_path: Path) -> None:

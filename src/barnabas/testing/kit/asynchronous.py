@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from barnabas.base.errors import ErrorCode
 from barnabas.runtime.loop.loop_services import off_loop
 from barnabas.testing.kit.cluster import Cluster
 from barnabas.testing.kit.faults.faults import Faults
@@ -170,7 +171,10 @@ class AsyncFaults:
     def add(self, api: str, **what: Any) -> AsyncFault:
         return AsyncFault(partial(self.blocking.add, api, **what))
 
-    def partition(self, one: int | str, *others: int) -> AsyncEffect:
+    def error(self, api: str, error: str | int | ErrorCode, **what: Any) -> AsyncFault:
+        return AsyncFault(partial(self.blocking.error, api, error, **what))
+
+    def partition(self, one: int | str, *others: int | Literal["zookeeper"]) -> AsyncEffect:
         return AsyncEffect(partial(self.blocking.partition, one, *others))
 
     def full_disk(self, node: int) -> AsyncEffect:

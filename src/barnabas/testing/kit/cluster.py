@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
+from barnabas.config.option import Mode
 from barnabas.metadata.topics import Partition
 from barnabas.runtime.clock import ShiftedClock
 from barnabas.runtime.disk.disk import Disk
@@ -25,6 +26,9 @@ from barnabas.testing.kit.waiting import wait_for
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 60.0
 
+ModeName = Literal["kraft", "zookeeper"]
+_MODES = {"kraft": Mode.KRAFT, "zookeeper": Mode.ZOOKEEPER}
+
 
 class Cluster(Topics):
     """Brokers for tests.  `options` are those of a broker's configuration, for all of them.
@@ -37,12 +41,16 @@ class Cluster(Topics):
     Without `folder` everything is in memory; a folder must be empty, and stays.  Brokers have the ids 1, 2, 3
     and so on; the controllers are nodes of their own.  Brokers listen on free ports, or on `port` and those
     that follow.
+
+    With `mode="zookeeper"` one of the brokers is the controller, and the ZooKeeper that keeps the metadata is
+    in this process too.
     """
 
     def __init__(
         self,
         brokers: int = 1,
         *,
+        mode: ModeName = "kraft",
         controllers: int = 1,
         port: int = 0,
         folder: str | None = None,
@@ -52,6 +60,13 @@ class Cluster(Topics):
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         if controllers < 1:
             raise ValueError(f"a cluster has at least one controller, not {controllers}")
+        if mode not in _MODES:
+            raise ValueError(f'the mode of a cluster is "kraft" or "zookeeper", not {mode!r}')
+        self._mode = _MODES[mode]
+        if self._mode is Mode.ZOOKEEPER and controllers != 1:
+            raise ValueError(
+                "in ZooKeeper mode one of the brokers is the controller: leave out controllers=…"
+            )
         super().__init__()
         self._given_folder = folder
         self._sizes = (brokers, controllers)
@@ -94,8 +109,8 @@ class Cluster(Topics):
             raise RuntimeError("the cluster is running already")
         clock = ShiftedClock()
         disk, folder = self._place(clock)
-        options = options_for(self._sizes[0], self._given_options)
-        self._running = Running(clock, disk, folder, self._sizes, options)
+        options = options_for(self._sizes[0], self._mode, self._given_options)
+        self._running = Running(clock, disk, folder, self._sizes, self._mode, options)
         if self._first_port:
             for number, node in enumerate(self._running.nodes.brokers):
                 node.port = self._first_port + number

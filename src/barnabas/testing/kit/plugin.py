@@ -61,8 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "barnabas(brokers=1, controllers=1, options={}, folder=None): the cluster of the fixture cluster, for"
-        " this test alone",
+        'barnabas(brokers=1, mode="kraft", controllers=1, options={}, folder=None): the cluster of the'
+        ' fixture cluster, for this test alone; the other mode is "zookeeper"',
     )
 
 

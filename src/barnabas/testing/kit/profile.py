@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.config.node.node import Node
+from barnabas.config.option import Mode
 from barnabas.metadata.bootstrap import BOOTSTRAP_FILE, bootstrap_checkpoint, choose_levels, first_records
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.random import Random, random_uuid
 from barnabas.storage.directories.meta_properties import V1, MetaProperties, write_meta_properties
+from barnabas.testing.kit.node.ensemble import CONNECT
 
 if TYPE_CHECKING:
     from barnabas.testing.kit.node.node import KitNode
@@ -40,7 +42,11 @@ PROFILE: Mapping[str, object] = {
 }
 
 
-def options_for(brokers: int, given: Mapping[str, object]) -> dict[str, str]:
+# In ZooKeeper mode there is no such quorum.
+_KRAFT_ONLY = "controller.quorum."
+
+
+def options_for(brokers: int, mode: Mode, given: Mapping[str, object]) -> dict[str, str]:
     """The options of every node of a cluster of this size; those that are given win."""
     replicas = min(brokers, MAX_REPLICAS)
     sized = {
@@ -52,7 +58,12 @@ def options_for(brokers: int, given: Mapping[str, object]) -> dict[str, str]:
         "transaction.state.log.min.isr": min(2, replicas),
         "default.replication.factor": replicas,
     }
-    return {name: _text(value) for name, value in {**PROFILE, **sized, **given}.items()}
+    profile = {
+        name: value
+        for name, value in PROFILE.items()
+        if mode is Mode.KRAFT or not name.startswith(_KRAFT_ONLY)
+    }
+    return {name: _text(value) for name, value in {**profile, **sized, **given}.items()}
 
 
 def _text(value: object) -> str:
@@ -62,6 +73,10 @@ def _text(value: object) -> str:
 
 def node_settings(node: KitNode, voters: str) -> dict[str, str]:
     """What a node is.  The metadata have a directory of their own, so that a full disk leaves them alone."""
+    listener = f"{CLIENT_LISTENER}://{HOST}:{node.port}"
+    serving = {"listeners": listener, "advertised.listeners": listener, "log.dirs": node.log_dir}
+    if node.around.ensemble is not None:
+        return {**serving, "broker.id": str(node.id), "zookeeper.connect": CONNECT}
     settings = {
         "process.roles": node.roles,
         "node.id": str(node.id),
@@ -71,14 +86,7 @@ def node_settings(node: KitNode, voters: str) -> dict[str, str]:
     }
     if not node.is_broker:
         return {**settings, "listeners": f"{CONTROLLER_LISTENER}://{HOST}:{node.port}"}
-    listener = f"{CLIENT_LISTENER}://{HOST}:{node.port}"
-    metadata_dir = f"{node.log_dir}-metadata"
-    return {
-        **settings,
-        "listeners": listener,
-        "advertised.listeners": listener,
-        "metadata.log.dir": metadata_dir,
-    }
+    return {**serving, **settings, "metadata.log.dir": f"{node.log_dir}-metadata"}
 
 
 def format_folders(disk: Disk, node: Node, cluster_id: str, random: Random, now_ms: int) -> None:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from barnabas.config.option import Mode
 from barnabas.runtime.clock import ShiftedClock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.loop.promise import Promise
@@ -14,6 +15,7 @@ from barnabas.runtime.loop.reactor_thread import ReactorThread
 from barnabas.runtime.random import SystemRandom, random_uuid
 from barnabas.testing.kit.faults.outages import Effect
 from barnabas.testing.kit.faults.routes import FaultPlan
+from barnabas.testing.kit.node.ensemble import Ensemble
 from barnabas.testing.kit.node.node import KitNode, Surroundings
 from barnabas.testing.kit.node.nodes import Nodes
 
@@ -33,8 +35,10 @@ class Running:
         disk: Disk,
         folder: str,
         sizes: tuple[int, int],
+        mode: Mode,
         options: Mapping[str, str],
     ) -> None:
+        """`sizes`: how many brokers and controllers; the latter are brokers in ZooKeeper mode."""
         self.clock = clock
         self.disk = disk
         self.folder = folder
@@ -48,10 +52,13 @@ class Running:
         random = SystemRandom()
         brokers, controllers = sizes
         self.cluster_id = str(random_uuid(random))
+        self.ensemble = Ensemble(self.reactor, clock) if mode is Mode.ZOOKEEPER else None
         self.nodes = Nodes(
             brokers,
-            controllers,
-            Surroundings(self.reactor, disk, folder, clock, random, self.cluster_id, self.faults),
+            0 if self.ensemble else controllers,
+            Surroundings(
+                self.reactor, disk, folder, clock, random, self.cluster_id, self.faults, self.ensemble
+            ),
             options,
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.runtime.disk.memory_disk import DiskImage, MemoryDisk
+from barnabas.runtime.simulated.ensemble.znodes import ZnodeTree
 from barnabas.testing.kit.errors import KitError
 from barnabas.testing.kit.waiting import wait_for
 
@@ -21,15 +22,19 @@ START_PATIENCE_S = 60.0
 class Snapshot:
     """The content of a cluster at one moment.  It may be restored any number of times."""
 
-    def __init__(self, cluster_id: str, image: DiskImage) -> None:
+    def __init__(self, cluster_id: str, image: DiskImage, znodes: ZnodeTree | None) -> None:
         self._cluster_id = cluster_id
         self._image = image
+        # In ZooKeeper mode.
+        self._znodes = znodes
 
     @classmethod
     def of(cls, running: Running) -> Snapshot:
-        disk = _memory_of(running)
+        disk, ensemble = _memory_of(running), running.ensemble
         # On the reactor nothing is half done.
-        return cls(running.cluster_id, running.call(disk.image))
+        return running.call(
+            lambda: cls(running.cluster_id, disk.image(), None if ensemble is None else ensemble.image())
+        )
 
     def restore(self, running: Running) -> None:
         """Returns when all brokers serve clients again."""
@@ -44,8 +49,15 @@ class Snapshot:
             nodes.kill_all()
             nodes.heal_all()
             disk.replace(self._image)
+            if running.ensemble is not None:
+                assert self._znodes is not None, "it is a snapshot of this cluster"
+                running.ensemble.replace(self._znodes)
 
         running.call(go_back)
+        if running.ensemble is not None:
+            # One of the brokers becomes the controller.
+            running.finish(nodes.start_brokers, START_PATIENCE_S)
+            return
         running.finish(nodes.start_controllers, START_PATIENCE_S)
         wait_for(
             lambda: running.call(lambda: nodes.active_controller is not None),

@@ -10,25 +10,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.runtime.simulated.ensemble.channel import Action, Channel
-from barnabas.runtime.simulated.ensemble.znodes import Change, ZnodeTree, events_of
+from barnabas.runtime.simulated.ensemble.znodes import Change, Watched, ZnodeTree, events_of
 from barnabas.runtime.zookeeper.client import (
     Create,
     Delete,
     SetData,
     WatchEvent,
     WatchKind,
-    Znode,
-    ZooKeeperCode,
     ZooKeeperError,
 )
 from barnabas.runtime.zookeeper.requests import (
-    Exists,
-    GetAcl,
-    GetChildren,
-    GetData,
     Multi,
     Read,
     Request,
@@ -83,8 +77,7 @@ class Connection:
         self._down = down
         self._requests: deque[tuple[Request, Answered]] = deque()
         self._is_busy = False
-        self.data_watches: set[str] = set()
-        self.child_watches: set[str] = set()
+        self.watched = Watched()
         # A fault: the next answer is not sent, and the connection ends.
         self.loses_next_answer = False
 
@@ -128,22 +121,13 @@ class Connection:
         self._down.close()
         self._down.is_open = True
         self.tell(partial(self._client.lost, self))
-        self.data_watches.clear()
-        self.child_watches.clear()
+        self.watched.clear()
         if self in self.server.connections:
             self.server.connections.remove(self)
 
     def fire(self, event: WatchEvent) -> None:
         """Tell the client, if it watches that."""
-        path, kind = event.path, event.kind
-        is_seen = False
-        if kind is not WatchKind.CHILDREN_CHANGED and path in self.data_watches:
-            self.data_watches.discard(path)
-            is_seen = True
-        if kind in (WatchKind.CHILDREN_CHANGED, WatchKind.DELETED) and path in self.child_watches:
-            self.child_watches.discard(path)
-            is_seen = True
-        if is_seen:
+        if self.watched.take(event):
             self.tell(partial(self._client.event, self, event))
 
     def _pinged(self) -> None:
@@ -164,12 +148,12 @@ class Connection:
             elif znode.mzxid > zxid:
                 self._missed(WatchKind.DATA_CHANGED, path)
             else:
-                self.data_watches.add(path)
+                self.watched.data.add(path)
         for path in absent:
             if tree.get(path) is not None:
                 self._missed(WatchKind.CREATED, path)
             else:
-                self.data_watches.add(path)
+                self.watched.data.add(path)
         for path in children:
             znode = tree.get(path)
             if znode is None:
@@ -177,7 +161,7 @@ class Connection:
             elif znode.pzxid > zxid:
                 self._missed(WatchKind.CHILDREN_CHANGED, path)
             else:
-                self.child_watches.add(path)
+                self.watched.children.add(path)
 
     def _missed(self, kind: WatchKind, path: str) -> None:
         self.tell(partial(self._client.event, self, WatchEvent(kind, path)))
@@ -208,33 +192,12 @@ class Connection:
 
     def _read(self, request: Read, answered: Answered) -> None:
         try:
-            value = self._read_value(request)
+            value = self.server.tree.answer(request)
         except ZooKeeperError as error:
             self._answer(answered, None, error)
         else:
+            self.watched.add(request)
             self._answer(answered, value, None)
-
-    def _read_value(self, request: Read) -> Any:
-        tree, path = self.server.tree, request.path
-        if isinstance(request, Exists):
-            znode = tree.get(path)
-            if request.watch:
-                self.data_watches.add(path)
-            return None if znode is None else znode.stat()
-        if isinstance(request, GetData):
-            znode = tree.read(path)
-            return Znode(znode.data, znode.stat())
-        if isinstance(request, GetChildren):
-            children = sorted(tree.read(path).children)
-            if request.watch:
-                self.child_watches.add(path)
-            return children
-        if isinstance(request, GetAcl):
-            znode = tree.get(path)
-            if znode is None:
-                raise ZooKeeperError(ZooKeeperCode.NO_NODE, path)
-            return list(znode.acl)
-        assert_never(request)
 
     def _answer(self, answered: Answered, value: Any, error: ZooKeeperError | None) -> None:
         if self.loses_next_answer:

@@ -1,14 +1,14 @@
 """The tree of znodes: what a transaction changes, and whether it may; without time, sessions or watches.
 
 The leader carries out operations and so decides; what it has decided are `Change`s, which every server
-applies to a tree of its own.
+applies to a tree of its own.  What a client watches belongs to its connection, or session: `Watched`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from barnabas.runtime.zookeeper.client import (
     ANY_VERSION,
@@ -25,7 +25,8 @@ from barnabas.runtime.zookeeper.client import (
     ZooKeeperCode,
     ZooKeeperError,
 )
-from barnabas.runtime.zookeeper.requests import SetAcl
+from barnabas.runtime.zookeeper.client import Znode as ZnodeRead
+from barnabas.runtime.zookeeper.requests import Exists, GetAcl, GetChildren, GetData, Read, SetAcl
 
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 EVERYBODY = ("world", "anyone")
@@ -120,9 +121,30 @@ class ZnodeTree:
         _permit(znode, READ, path)
         return znode
 
+    def answer(self, request: Read) -> Any:
+        """What a server answers; raises ZooKeeperError."""
+        path = request.path
+        if isinstance(request, Exists):
+            znode = self.get(path)
+            return None if znode is None else znode.stat()
+        if isinstance(request, GetData):
+            znode = self.read(path)
+            return ZnodeRead(znode.data, znode.stat())
+        if isinstance(request, GetChildren):
+            return sorted(self.read(path).children)
+        if isinstance(request, GetAcl):
+            return list(self._existing(path).acl)
+        assert_never(request)
+
     def owned_by(self, session: int) -> list[str]:
         """The ephemeral znodes of a session."""
         return [path for path, znode in self.znodes.items() if znode.owner == session]
+
+    def copy(self) -> ZnodeTree:
+        """The same tree, which changes on its own."""
+        copied = ZnodeTree()
+        copied.znodes = {path: _copied(znode) for path, znode in self.znodes.items()}
+        return copied
 
     # ----------------------------------------------------------------------------------------- the leader's
 
@@ -138,7 +160,8 @@ class ZnodeTree:
                 change, result = self._decide(operation, session)
                 if change is not None:
                     for path in (change.path, parent_of(change.path)):
-                        before.setdefault(path, _copy(self.znodes.get(path)))
+                        known = self.znodes.get(path)
+                        before.setdefault(path, None if known is None else _copied(known))
                     self.apply(change, zxid, time_ms)
                     changes.append(change)
                 if isinstance(change, ChangedZnode | ChangedAcl):
@@ -240,9 +263,37 @@ def _match(version: int, expected: int, path: str) -> None:
         raise ZooKeeperError(ZooKeeperCode.BAD_VERSION, path)
 
 
-def _copy(znode: Znode | None) -> Znode | None:
-    if znode is None:
-        return None
+class Watched:
+    """The watches of a client that a server knows: each is called once."""
+
+    def __init__(self) -> None:
+        self.data: set[str] = set()
+        self.children: set[str] = set()
+
+    def add(self, request: Read) -> None:
+        """A read has been answered, which may have set a watch."""
+        if isinstance(request, Exists) and request.watch:
+            self.data.add(request.path)
+        elif isinstance(request, GetChildren) and request.watch:
+            self.children.add(request.path)
+
+    def take(self, event: WatchEvent) -> bool:
+        """Whether the client is told of the event; its watches of it have been called then."""
+        path, kind, is_seen = event.path, event.kind, False
+        if kind is not WatchKind.CHILDREN_CHANGED and path in self.data:
+            self.data.discard(path)
+            is_seen = True
+        if kind in (WatchKind.CHILDREN_CHANGED, WatchKind.DELETED) and path in self.children:
+            self.children.discard(path)
+            is_seen = True
+        return is_seen
+
+    def clear(self) -> None:
+        self.data.clear()
+        self.children.clear()
+
+
+def _copied(znode: Znode) -> Znode:
     copied = Znode(znode.data, znode.acl, znode.czxid, znode.time_ms, znode.owner)
     copied.mzxid, copied.pzxid, copied.mtime_ms = znode.mzxid, znode.pzxid, znode.mtime_ms
     copied.version, copied.aversion, copied.creations = znode.version, znode.aversion, znode.creations

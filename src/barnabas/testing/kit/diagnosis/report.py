@@ -88,7 +88,7 @@ def _timeline_lines(topics: Topics) -> Iterator[str]:
     events = running.call(
         lambda: [
             event
-            for node in running.nodes.controllers
+            for node in running.nodes.candidates
             if node.is_up
             for event in list(node.broker.metadata.timeline.events)
         ]

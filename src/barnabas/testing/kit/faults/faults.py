@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from barnabas.base.errors import ErrorCode
 from barnabas.coordinator.decision import Context, Decision
@@ -16,6 +16,7 @@ from barnabas.storage.log.names import TopicPartition
 from barnabas.testing.kit.errors import KitError
 from barnabas.testing.kit.faults.outages import Effect
 from barnabas.testing.kit.faults.rules import ANY_API, Drop, Fault, api_name, error_code
+from barnabas.testing.kit.node.nodes import ZOOKEEPER_ID
 from barnabas.testing.kit.waiting import DEFAULT_TIMEOUT_S, wait_for
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.testing.kit.node.node import KitNode
     from barnabas.testing.kit.running import Running
 
+ZOOKEEPER: Literal["zookeeper"] = "zookeeper"
 REASON = "the test asks for it"
 
 
@@ -97,6 +99,10 @@ class Faults:
         )
         return self._install(fault)
 
+    def error(self, api: str, error: str | int | ErrorCode, **what: Any) -> Fault:
+        """The same as `add(api, error=error, …)`."""
+        return self.add(api, error=error, **what)
+
     def _install(self, fault: Fault) -> Fault:
         running = self._running
 
@@ -110,18 +116,20 @@ class Faults:
 
     # Networks -----------------------------------------------------------------------------------------------
 
-    def partition(self, one: int | str, *others: int) -> Effect:
+    def partition(self, one: int | str, *others: int | Literal["zookeeper"]) -> Effect:
         """Nothing passes between a node and the others, or between a client (by its client id) and nodes.
 
-        What is sent waits, and arrives at the end, as TCP sends it again.  Without `others`: all other nodes.
+        What is sent waits, and arrives at the end, as TCP sends it again.  Without `others`: all other nodes,
+        and ZooKeeper; among others it is "zookeeper".
         """
         running = self._running
         if isinstance(one, str):
-            return self._client_partition(one, others)
+            return self._client_partition(one, [running.node(int(other)).id for other in others])
         first = running.node(one)
-        ids = [running.node(other).id for other in others] or [
-            node_id for node_id in running.nodes.by_id if node_id != first.id
-        ]
+        chosen = others or self._all_but(first.id)
+        ids = [running.node(other).id if isinstance(other, int) else ZOOKEEPER_ID for other in chosen]
+        if ZOOKEEPER_ID in ids and running.ensemble is None:
+            raise KitError('there is no ZooKeeper in this cluster: it has mode="kraft"')
 
         def change(action: Callable[[int, int], None]) -> None:
             for other in ids:
@@ -129,12 +137,17 @@ class Faults:
 
         running.call(lambda: change(running.nodes.cut))
         return Effect(
-            f"node {one} is cut off from {', '.join(map(str, ids))}",
+            f"node {one} is cut off from {', '.join(map(str, chosen))}",
             running,
             lambda: running.call(lambda: change(running.nodes.heal)),
         )
 
-    def _client_partition(self, client_id: str, others: tuple[int, ...]) -> Effect:
+    def _all_but(self, node: int) -> list[int | Literal["zookeeper"]]:
+        running = self._running
+        others: list[int | Literal["zookeeper"]] = [other for other in running.nodes.by_id if other != node]
+        return others if running.ensemble is None else [*others, ZOOKEEPER]
+
+    def _client_partition(self, client_id: str, others: list[int]) -> Effect:
         stack = ExitStack()
         for node in others or [node.id for node in self._running.nodes.brokers]:
             stack.enter_context(self.add(ANY_API, hold=True, client_id=client_id, node=node))

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from barnabas.broker.server import Broker
-from barnabas.config.node.node import read_node
+from barnabas.config.node.node import Node, read_node
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.random import Random
+from barnabas.runtime.zookeeper.client import ZooKeeperClient
 from barnabas.testing.kit.faults.routes import FaultPlan, install
 from barnabas.testing.kit.node.disk import NodeDisk
+from barnabas.testing.kit.node.ensemble import Ensemble
 from barnabas.testing.kit.node.network import NodeNetwork
 from barnabas.testing.kit.node.services import Gate, NodeLoop, NodeWorkers
 from barnabas.testing.kit.profile import (
@@ -28,8 +30,9 @@ from barnabas.testing.kit.profile import (
     node_settings,
 )
 
-# The gate of the link to the node that listens on a port.
+# The gate of the link to the node that listens on a port; that to ZooKeeper has the port 0.
 LinkTo = Callable[[int], Gate]
+ZOOKEEPER_PORT = 0
 
 
 class State(Enum):
@@ -52,6 +55,8 @@ class Surroundings:
     random: Random
     cluster_id: str
     faults: FaultPlan
+    # In ZooKeeper mode.
+    ensemble: Ensemble | None
 
 
 class KitNode:
@@ -106,7 +111,8 @@ class KitNode:
         """A new life, from what is on the disk; done when clients are served."""
         around = self.around
         node = read_node({**node_settings(self, voters), **self._options})
-        if not self._is_formatted:
+        # In ZooKeeper mode a broker makes its folders itself.
+        if not self._is_formatted and around.ensemble is None:
             format_folders(around.disk, node, around.cluster_id, around.random, around.clock.wall_ms())
             self._is_formatted = True
         self.gate = Gate()
@@ -122,6 +128,7 @@ class KitNode:
             network=self.network,
             workers=self._workers,
             host_name=lambda: HOST,
+            zookeeper=self._zookeeper(node),
         )
         install(broker, around.faults, self._loop.timers)
         self.state = State.RUNNING
@@ -129,6 +136,13 @@ class KitNode:
         listener = CLIENT_LISTENER if self.is_broker else CONTROLLER_LISTENER
         self.port = broker.listeners[listener].address.port
         return started
+
+    def _zookeeper(self, node: Node) -> ZooKeeperClient | None:
+        ensemble = self.around.ensemble
+        if ensemble is None:
+            return None
+        timeout_ms = node.settings["zookeeper.session.timeout.ms"]
+        return ensemble.client(self.id, self._loop, self._link_to(ZOOKEEPER_PORT), timeout_ms)
 
     def stop(self, *, hand_over: bool) -> Promise[None]:
         """The node stops in order, its files are closed; `hand_over` moves its leaderships away first."""

@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.network.free_port import free_ports
-from barnabas.testing.kit.node.node import KitNode, State, Surroundings
+from barnabas.testing.kit.node.node import ZOOKEEPER_PORT, KitNode, State, Surroundings
 from barnabas.testing.kit.node.services import Gate
 from barnabas.testing.kit.profile import FIRST_CONTROLLER_ID, HOST
+
+# Links to the ensemble, which is no node.
+ZOOKEEPER_ID = 0
 
 
 class Nodes:
@@ -39,11 +42,14 @@ class Nodes:
         return [node for node in self.by_id.values() if node.is_broker]
 
     @property
+    def candidates(self) -> list[KitNode]:
+        """Those that may be the active controller; in ZooKeeper mode these are the brokers."""
+        return self.controllers or self.brokers
+
+    @property
     def active_controller(self) -> KitNode | None:
         """The controller that decides, as far as it knows."""
-        return next(
-            (node for node in self.controllers if node.is_up and node.broker.metadata.is_active), None
-        )
+        return next((node for node in self.candidates if node.is_up and node.broker.metadata.is_active), None)
 
     def start(self) -> Promise[None]:
         """Done when all brokers serve clients."""
@@ -84,7 +90,10 @@ class Nodes:
                 node.kill()
 
     def fence(self, broker_id: int) -> None:
-        """The active controller takes the broker's session as expired: it is fenced at its next look."""
+        """The broker's session is taken as expired: the controller fences it at its next look."""
+        if self.around.ensemble is not None:
+            self.around.ensemble.expire(broker_id)
+            return
         controller = self.active_controller
         if controller is not None:
             metadata = controller.broker.metadata
@@ -116,7 +125,8 @@ class Nodes:
         self._links.clear()
 
     def _up(self, *ids: int) -> Iterator[KitNode]:
-        return (self.by_id[node_id] for node_id in ids if self.by_id[node_id].state is State.RUNNING)
+        found = (self.by_id[node_id] for node_id in ids if node_id in self.by_id)
+        return (node for node in found if node.state is State.RUNNING)
 
     def _link_to(self, node_id: int) -> _Links:
         return _Links(self, node_id)
@@ -131,6 +141,8 @@ class _Links:
         self._none = Gate()
 
     def __call__(self, port: int) -> Gate:
+        if port == ZOOKEEPER_PORT:
+            return self._nodes.link(self._node_id, ZOOKEEPER_ID)
         for node in self._nodes.by_id.values():
             if node.port == port:
                 return self._nodes.link(self._node_id, node.id)
