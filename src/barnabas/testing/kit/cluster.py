@@ -109,7 +109,7 @@ class Cluster(Topics):
             raise RuntimeError("the cluster is running already")
         clock = ShiftedClock()
         disk, folder = self._place(clock)
-        options = options_for(self._sizes[0], self._mode, self._given_options)
+        options = options_for(self._sizes[0], self._given_options, self._mode)
         self._running = Running(clock, disk, folder, self._sizes, self._mode, options)
         if self._first_port:
             for number, node in enumerate(self._running.nodes.brokers):

@@ -46,7 +46,7 @@ PROFILE: Mapping[str, object] = {
 _KRAFT_ONLY = "controller.quorum."
 
 
-def options_for(brokers: int, mode: Mode, given: Mapping[str, object]) -> dict[str, str]:
+def options_for(brokers: int, given: Mapping[str, object], mode: Mode = Mode.KRAFT) -> dict[str, str]:
     """The options of every node of a cluster of this size; those that are given win."""
     replicas = min(brokers, MAX_REPLICAS)
     sized = {
