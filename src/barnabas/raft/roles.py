@@ -1,8 +1,8 @@
 """The roles of a node in its quorum: plain data, replaced on every transition (see quorum.py).
 
-    Unattached -> Prospective -> Candidate -> Leader -> Resigned
-         |            ^
-         +-> Follower +
+    Unattached <-> Prospective -> Candidate -> Leader -> Resigned
+         |             ^
+         +-> Follower <+
 
 An observer is an unattached node or a follower that is not a voter.
 """

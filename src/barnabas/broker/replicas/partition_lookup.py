@@ -1,4 +1,8 @@
-"""Looks up partitions on this broker, or returns the error of those that it does not serve."""
+"""Looks up partitions on this broker, or returns the error of those that it does not serve.
+
+Also what this broker knows of the others that hold replicas: their epochs (KIP-903), racks, and whether they
+are alive.
+"""
 
 from __future__ import annotations
 

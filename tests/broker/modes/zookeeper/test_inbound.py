@@ -168,6 +168,24 @@ def error_of(response: LeaderAndIsrResponse) -> ErrorCode:
     return ErrorCode(response.topics[0].partition_errors[0].error_code)
 
 
+def test_a_broker_has_started_when_it_has_heard_of_the_topics(zookeeper_connect: str) -> None:
+    """A new controller announces the brokers alone first, as Apache Kafka's does."""
+    with ZooKeeperBrokers(zookeeper_connect, 0, {"controlled.shutdown.enable": "false"}) as brokers:
+        controller = PlayedController(brokers)
+        topic = paths.topic("orders")
+        brokers.run(lambda: controller.zookeeper.create(topic, b"{}", make_parents=True))
+        broker = brokers.call(lambda: brokers.make(1))
+        brokers.brokers[1] = broker
+        started = brokers.call(broker.start)
+        brokers.until(lambda: broker.broker_epoch > 0)
+        assert controller.update_metadata() is ErrorCode.NONE
+        assert brokers.call(lambda: 1 in broker.image.brokers)
+        assert not brokers.call(lambda: started.done)
+        assert controller.update_metadata(shown()) is ErrorCode.NONE
+        brokers.until(lambda: started.done)
+        assert broker.image.topic_named("orders") is not None
+
+
 def test_a_partition_is_led_and_deleted(world: tuple[ZooKeeperBrokers, PlayedController]) -> None:
     # M-B5
     brokers, controller = world

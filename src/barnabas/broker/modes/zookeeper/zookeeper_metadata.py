@@ -122,15 +122,23 @@ class ZooKeeperMetadata:
         # Locked and not handed over yet.
         self._folders: Folders | None = None
         self._is_stopping = False
+        # Whether ZooKeeper had topics when this broker registered.
+        self._has_topics = False
         self._retry_ms = FIRST_RETRY_MS
         client.on_state(self._session_changed)
         lifecycle.register = self._register
         lifecycle.send_request = self.send_request
-        lifecycle.is_shown = lambda: self.node.node_id in self.image.brokers
+        lifecycle.is_shown = self._is_shown
         lifecycle.announce_failed_dir = self._announce_failed_dir
 
     def _run(self, steps: Steps[T]) -> Promise[T]:
         return self._work.start(steps)[0]
+
+    def _is_shown(self) -> bool:
+        """A new controller announces the brokers first and the partitions after: what looks like a cluster
+        without topics may be one whose topics are still to come."""
+        image = self.image
+        return self.node.node_id in image.brokers and (bool(image.topics) or not self._has_topics)
 
     # What the broker asks
 
@@ -311,9 +319,15 @@ class ZooKeeperMetadata:
         """Registers, and then takes part in the election: a controller must be among the live brokers."""
         epoch = yield from self._persistently(registration.register)
         self._lifecycle.renewed(epoch)
+        self._has_topics = yield from self._persistently(self._find_topics)
         assert self._controller is not None, "it is made at the start"
         self._controller.start().then(_ignore, self._controller_failed)
         return epoch
+
+    def _find_topics(self) -> Steps[bool]:
+        topics = (yield from awaited(self._client.children(paths.TOPICS))) or []
+        deleted = (yield from awaited(self._client.children(paths.DELETE_TOPICS))) or []
+        return not set(topics) <= set(deleted)
 
     def _controller_failed(self, error: BaseException) -> None:
         logger.warning("this broker does not know the controller yet: %s", error)

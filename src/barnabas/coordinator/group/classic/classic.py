@@ -1,7 +1,7 @@
 """Classic groups, as a component of the group machine.
 
-Finds the group of a request, and rebuilds groups from records.  The protocol itself belongs in `join`, `sync`
-and `rebalance`.
+Finds the group of a request, and rebuilds groups from records.  The protocol itself belongs in `join`,
+`sync`, `leave` and `rebalance`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.changes import ClassicChanges
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.join import JoinDecisions
+from barnabas.coordinator.group.classic.leave import LeaveDecisions, leave_response
 from barnabas.coordinator.group.classic.rebalance import Rebalances
 from barnabas.coordinator.group.classic.records import group_from_record
-from barnabas.coordinator.group.classic.sync import SyncDecisions, leave_response
+from barnabas.coordinator.group.classic.sync import SyncDecisions
 from barnabas.coordinator.group.component import GroupComponent
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.table import Group, not_found, wrong_kind
@@ -50,6 +51,7 @@ class ClassicGroups(GroupComponent):
         self.rebalances = Rebalances(machine)
         self._joins = JoinDecisions(machine, self.rebalances)
         self._syncs = SyncDecisions(self.rebalances)
+        self._leaves = LeaveDecisions(self.rebalances)
 
     # Requests
 
@@ -83,7 +85,7 @@ class ClassicGroups(GroupComponent):
         group = self._member_group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self.machine.consumer.classic.leave(group, request, context)
-        return self._syncs.leave(group, request.members, context)
+        return self._leaves.leave(group, request.members, context)
 
     def _member_group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """A request from a member of a group that does not exist fails with UNKNOWN_MEMBER_ID.

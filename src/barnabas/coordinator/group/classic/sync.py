@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup for classic groups.
+"""SyncGroup and Heartbeat for classic groups.
 
 The rebalance itself belongs in `rebalance`.
 """
@@ -6,19 +6,17 @@ The rebalance itself belongs in `rebalance`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.log_text import shown
 from barnabas.coordinator.decision import Changes, Context, Decision
-from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.classic.changes import ClassicChanges
 from barnabas.coordinator.group.classic.group import ClassicGroup, ClassicState
 from barnabas.coordinator.group.classic.rebalance import Rebalances, sync_response
 from barnabas.coordinator.group.classic.records import group_entry
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.runtime.loop.promise import Promise
 
@@ -26,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class SyncDecisions:
-    """SyncGroup, Heartbeat and LeaveGroup decisions for all classic groups of a shard."""
+    """SyncGroup and Heartbeat decisions for all classic groups of a shard."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
@@ -126,54 +124,6 @@ class SyncDecisions:
         rebalances = group.state is ClassicState.PREPARING_REBALANCE
         code = ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
         return changes.decision(HeartbeatResponse(error_code=code))
-
-    # LeaveGroup
-
-    def leave(
-        self, group: ClassicGroup, members: Sequence[LeaveGroupRequest.MemberIdentity], context: Context
-    ) -> Decision[LeaveGroupResponse]:
-        """Each member leaves individually; the remaining ones rebalance once."""
-        if group.state is ClassicState.DEAD:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        changes = self._rebalances.changes(group, context)
-        responses = [leave_response(member, self._leave_one(changes, member)) for member in members]
-        removed = [promise.member_id for promise in responses if not promise.error_code]
-        if removed:
-            reason = f"{', '.join(removed)} left by request"
-            if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-                self._rebalances.rebalance_or_complete(changes, reason)
-            elif group.state is ClassicState.PREPARING_REBALANCE:
-                self._rebalances.maybe_complete(changes)
-        return changes.decision(LeaveGroupResponse(error_code=ErrorCode.NONE, members=responses))
-
-    def _leave_one(self, changes: ClassicChanges, identity: LeaveGroupRequest.MemberIdentity) -> ErrorCode:
-        group = changes.group
-        member_id, instance_id = identity.member_id, identity.group_instance_id
-        if not member_id:
-            # An admin client removes a static member by its instance id.
-            known = None if instance_id is None else group.static_members.get(instance_id)
-            if known is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            member_id = known
-        elif member_id in group.pending_joins:
-            self._rebalances.remove_member(changes, member_id)
-            return ErrorCode.NONE
-        else:
-            try:
-                group.validate_member(member_id, instance_id)
-            except KafkaError as error:
-                return error.code
-        self._rebalances.evict_member(changes, member_id)
-        changes.note(EventKind.MEMBER_LEFT, member_id, identity.reason or "not provided")
-        return ErrorCode.NONE
-
-
-def leave_response(
-    identity: LeaveGroupRequest.MemberIdentity, code: ErrorCode
-) -> LeaveGroupResponse.MemberResponse:
-    return LeaveGroupResponse.MemberResponse(
-        member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
-    )
 
 
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> None:

@@ -18,7 +18,7 @@ from barnabas.coordinator.events import EventKind
 from barnabas.coordinator.group.caller import Caller
 from barnabas.coordinator.group.classic.changes import refused_join
 from barnabas.coordinator.group.classic.join import FIRST_VERSION_REQUIRING_MEMBER_ID, UNKNOWN_MEMBER
-from barnabas.coordinator.group.classic.sync import leave_response
+from barnabas.coordinator.group.classic.leave import leave_response
 from barnabas.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from barnabas.coordinator.group.consumer.joining import (
     check_group_size,
