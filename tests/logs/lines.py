@@ -63,7 +63,7 @@ LINES: tuple[Expected, ...] = (
     ('{"ts":1714557600.5,"level":"error","logger":"z","msg":"zap"}', "json", "2024-05-01T10:00:00.500000Z", "ERROR", "z", "zap"),
     ('time=2024-05-01T10:00:00Z level=info msg="a b" app=shop', "logfmt", "2024-05-01T10:00:00Z", "INFO", "shop", "a b"),
     ('ts=1714557600 lvl=eror msg="say \\"hi\\"" n=1', "logfmt", "2024-05-01T10:00:00Z", "ERROR", None, 'say "hi"'),
-    ("2024-05-01 10:00:00.123 UTC [123] LOG:  ready", "general", "2024-05-01T10:00:00.123Z", "INFO", None, "ready"),
+    ('2024-05-01 10:00:00.123 UTC [123] LOG:  ready', 'postgres', '2024-05-01T10:00:00.123Z', 'INFO', None, 'ready'),
     ("2024/01/02 10:00:00 closed with error 3", "general", "2024-01-02T10:00:00", None, None, "closed with error 3"),
     ("[10:00:00 INF] hello", "general", "2026-11-18T10:00:00", "INFO", None, "hello"),
     ("[10.30 16:49:06] chrome.exe - proxy:5070 open", "general", "2026-10-30T16:49:06", None, "chrome.exe", "proxy:5070 open"),

@@ -20,12 +20,19 @@ from barnabas.logs.reader import Reader
 from barnabas.logs.records import Record
 from barnabas.logs.templates import WORDS, Templates
 from tests.logs.lines import LINES, Expected
+from tests.logs.lines_apps import APP_LINES
 from tests.logs.lines_columns import COLUMN_LINES
 from tests.logs.lines_json import JSON_LINES
+from tests.logs.lines_servers import SERVER_LINES
+from tests.logs.lines_system import SYSTEM_LINES
 from tests.logs.lines_text import TEXT_LINES
+from tests.logs.lines_web import WEB_LINES
 from tests.logs.lines_wrapped import WRAPPED_LINES
 
-ALL = (*LINES, *JSON_LINES, *TEXT_LINES, *COLUMN_LINES, *WRAPPED_LINES)
+ALL = (
+    *(*LINES, *JSON_LINES, *TEXT_LINES, *COLUMN_LINES, *WRAPPED_LINES),
+    *(*WEB_LINES, *SERVER_LINES, *APP_LINES, *SYSTEM_LINES),
+)
 
 ARRIVAL = datetime(2026, 11, 18, 12)
 

@@ -32,12 +32,12 @@ _EXACT = (
 # Begins at a word's begin; the look ahead spares trying all of them there.
 _TIME = re.compile(
     r"(?<![A-Za-z\d:])(?=\d\d?[/:. -]\d|\d{4}[-/.\d]|\d\d?[/ -][A-Z]|[A-Z][a-z][a-z] )"
-    rf"({'|'.join(_EXACT)})(?![\d:])"
+    rf"({'|'.join(_EXACT)})(?!\d|:\d)"
 )
 _NEXT = 100  # Characters behind a time, in which a second one may end.
 _EPOCH = re.compile(rf"(?<![\w.:/=-])({EPOCH})(?![\w.:/-])")
 _SYSLOG = re.compile(
-    r" (?P<host>\S+) (?P<service>[^\s:\[](?:[^:\[]{0,78}[^\s:\[])?)(?:\[(?P<pid>[^\]]*)\])?:"
+    r" (?P<host>[^\s\[]\S*) (?P<service>[^\s:\[](?:[^:\[]{0,78}[^\s:\[])?)(?:\[(?P<pid>[^\]]*)\])?:"
     r" ?(?P<message>.*)",
     re.DOTALL,
 )

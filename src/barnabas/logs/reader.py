@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, islice
 
 from barnabas.logs.formats import FORMATS, Format
 from barnabas.logs.general import read_general
-from barnabas.logs.levels import level_of, level_of_priority, level_of_status
+from barnabas.logs.levels import level_of, level_of_priority, level_of_risk, level_of_status
 from barnabas.logs.records import UNKNOWN, Record
 from barnabas.logs.structured import json_object, read_json, read_logfmt
 from barnabas.logs.times import ISO, Times
@@ -28,6 +28,11 @@ _CONTINUED = re.compile(
     r"|The above exception was the direct cause|goroutine \d+ \[|panic: |created by |\.\.\. \d+ more"
     r"|[\w.$]*(?:Exception|Error|Warning|Interrupt|Throwable)(?::|$)|[\w$]+(?:\.[\w$]+)+(?:Exception|Error)\b"
 )
+_LEVEL_NUMBERS: dict[str, Callable[[str], str]] = {
+    "status": level_of_status,
+    "severity": level_of_priority,
+    "risk": level_of_risk,
+}
 _PARAMETERS = {"structured", "pairs"}  # Groups whose parts are fields.
 _PAIR = re.compile(r"""([\w.@-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"\]]*))""")
 # Kubernetes' CRI: time stream tag content; P is a part of a line, F its end.
@@ -46,7 +51,9 @@ def _of_format(format: Format, times: Times) -> _Read:
     places = {group: number - 1 for group, number in format.pattern.groupindex.items()}
     time_at, level_at = places.pop("time", -1), places.pop("level", -1)
     service_at, message_at = places.pop("service", -1), places.pop("message", -1)
-    priority_at, status_at = places.pop("priority", -1), places.get("status", -1)
+    priority_at = places.pop("priority", -1)
+    other_at, level_of_other = _other_level(places)
+    method_at, path_at = places.get("method", -1), places.get("path", -1)
     others, needs_level = tuple(places.items()), format.needs_level
 
     def read(line: str) -> Record | None:
@@ -66,8 +73,8 @@ def _of_format(format: Format, times: Times) -> _Read:
             return None
         if priority_at >= 0 and groups[priority_at]:
             level = level_of_priority(groups[priority_at])
-        elif status_at >= 0 and level_at < 0:
-            level = level_of_status(groups[status_at])
+        elif other_at >= 0 and level_at < 0:
+            level = level_of_other(groups[other_at])
         service = groups[service_at] if service_at >= 0 else None
         if service == "-" or service == "":
             service = None
@@ -79,9 +86,21 @@ def _of_format(format: Format, times: Times) -> _Read:
                     kept.update(_parameters(value))
                 else:
                     kept[field] = value
-        return Record(time, level, service, groups[message_at] or "", name, kept)
+        if message_at >= 0:
+            message = groups[message_at] or ""
+        else:
+            message = f"{groups[method_at]} {groups[path_at]}" if method_at >= 0 and path_at >= 0 else line
+        return Record(time, level, service, message, name, kept)
 
     return read
+
+
+def _other_level(places: Mapping[str, int]) -> tuple[int, Callable[[str], str]]:
+    """Where a number stands that gives the level, and what it means."""
+    for group, meaning in _LEVEL_NUMBERS.items():
+        if group in places:
+            return places[group], meaning
+    return -1, level_of_status
 
 
 class Reader:

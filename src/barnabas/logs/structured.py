@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 
 from barnabas.logs.levels import (
     level_of,
@@ -15,35 +16,80 @@ from barnabas.logs.levels import (
 from barnabas.logs.records import Record
 from barnabas.logs.times import Times, epoch
 
-# Names by precedence: ECS, OpenTelemetry, structlog, pino, bunyan, zap, zerolog, logstash, Serilog, journald.
-# Then MongoDB, log4j2, Monolog, loguru, GELF, Rust's tracing, nginx's log_format, Kubernetes' audit.
-TIME_NAMES = (
-    "@timestamp", "timestamp", "time", "ts", "Timestamp", "timeUnixNano", "observedTimeUnixNano", "@t", "t",
-    "datetime", "date", "asctime", "eventTime", "__REALTIME_TIMESTAMP", "_SOURCE_REALTIME_TIMESTAMP",
-    "t.$date", "timeMillis", "time_iso8601", "time_local", "requestReceivedTimestamp",
-    "record.time.timestamp",
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of the fields that say time, level, service, message and trace, by precedence."""
+
+    time: tuple[str, ...] = ()
+    level: tuple[str, ...] = ()
+    service: tuple[str, ...] = ()
+    message: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
+
+    def before(self, others: Names) -> Names:
+        """These names, then the others."""
+        return Names(
+            self.time + others.time,
+            self.level + others.level,
+            self.service + others.service,
+            self.message + others.message,
+            self.trace + others.trace,
+        )
+
+    def telling(self) -> frozenset[str]:
+        """One of them must be in a line of pairs that is taken for logfmt."""
+        return frozenset({*self.time, *self.level, *self.message, "method", "status"})
+
+
+# ECS, OpenTelemetry, structlog, pino, bunyan, zap, zerolog, logstash, Serilog, journald.
+# Then MongoDB, log4j2, Monolog, loguru, GELF, Rust's tracing, nginx's log_format, Kubernetes'
+# audit and events, .NET's, hclog's, PostgreSQL's, clouds'.
+USUAL = Names(
+    time=(
+        "@timestamp", "timestamp", "time", "ts", "Timestamp", "timeUnixNano", "observedTimeUnixNano", "@t",
+        "t", "datetime", "date", "asctime", "eventTime", "__REALTIME_TIMESTAMP", "_SOURCE_REALTIME_TIMESTAMP",
+        "t.$date", "timeMillis", "time_iso8601", "time_local", "requestReceivedTimestamp",
+        "record.time.timestamp", "lastTimestamp", "firstTimestamp", "metadata.creationTimestamp", "Time",
+    ),
+    level=(
+        "log.level", "level_name", "level", "severity", "severityText", "SeverityText", "severity_text",
+        "levelname", "loglevel", "log_level", "lvl", "@l", "log.syslog.severity.name", "Level", "at", "s",
+        "record.level.name", "LogLevel", "@level", "error_severity", "type",
+    ),
+    service=(
+        "service.name", "resource.service.name", "resource.attributes.service.name", "Resource.service.name",
+        "service", "app", "application", "logger", "log.logger", "logger_name", "loggerName", "name",
+        "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT", "_COMM", "component", "channel", "target", "record.name", "c",
+        "caller", "SourceContext", "Category", "@module", "ServiceName", "source.component",
+        "reportingComponent", "resource.labels.container_name", "resource.labels.service_name", "eventSource",
+        "winlog.provider_name",
+    ),
+    message=(
+        "message", "msg", "event", "body", "Body", "body.stringValue", "MESSAGE", "@m", "@mt", "@message",
+        "RenderedMessage", "Message", "MessageTemplate", "short_message", "fields.message", "record.message",
+        "textPayload", "jsonPayload.message", "log", "text", "alert.signature", "eventName",
+        "properties.message", "error", "request", "requestURI", "operationName",
+    ),
+    trace=(
+        "error.stack_trace", "stack_trace", "exception", "err.stack", "stack", "exc_info", "stacktrace",
+        "full_message", "thrown.extendedStackTrace", "@x", "Exception",
+    ),
 )  # fmt: skip
-LEVEL_NAMES = (
-    "log.level", "level_name", "level", "severity", "severityText", "SeverityText", "severity_text",
-    "levelname", "loglevel", "log_level", "lvl", "@l", "log.syslog.severity.name", "Level", "at", "s",
-    "record.level.name",
-)  # fmt: skip
-SERVICE_NAMES = (
-    "service.name", "resource.service.name", "resource.attributes.service.name", "Resource.service.name",
-    "service", "app", "application", "logger", "log.logger", "logger_name", "loggerName", "name",
-    "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT", "_COMM", "component", "channel", "target", "record.name", "c",
-    "caller",
-)  # fmt: skip
-MESSAGE_NAMES = (
-    "message", "msg", "event", "body", "Body", "body.stringValue", "MESSAGE", "@m", "@mt", "RenderedMessage",
-    "MessageTemplate", "short_message", "fields.message", "record.message", "textPayload",
-    "jsonPayload.message", "log", "text", "error", "request", "requestURI",
-)  # fmt: skip
-TRACE_NAMES = (
-    "error.stack_trace", "stack_trace", "exception", "err.stack", "stack", "exc_info", "stacktrace",
-    "full_message", "thrown.extendedStackTrace",
-)  # fmt: skip
-_TELLING = {*TIME_NAMES, *LEVEL_NAMES, *MESSAGE_NAMES}
+_STATUSES = ("status", "DownstreamStatus", "httpRequest.status", "http.response.status_code", "statusCode")
+# What was asked for, where no message says it.
+_REQUESTS = (
+    ("method", "path"),
+    ("method", "uri"),
+    ("method", "url"),
+    ("RequestMethod", "RequestPath"),
+    ("httpRequest.requestMethod", "httpRequest.requestUrl"),
+    ("http.request.method", "url.path"),
+    ("request_method", "request_uri"),
+    ("cs-method", "cs-uri-stem"),
+)
+_HOLE = re.compile(r"\{[@$]?(\w+)(?:,-?\d+)?(?::[^}]*)?\}")
+_DURATION = re.compile(r"\d+m?s")
 _DEEPEST = 4
 _LOGFMT = re.compile(r'([A-Za-z_@][\w.@/-]*)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?:\s+|$)')
 
@@ -85,41 +131,69 @@ def _time(value: object, times: Times) -> str | None:
     return epoch(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _level(values: dict[str, object]) -> str | None:
+def _level(values: dict[str, object], names: Names) -> str | None:
     if isinstance(values.get("PRIORITY"), str) and str(values["PRIORITY"]).isdecimal():
         return level_of_priority(str(values.pop("PRIORITY")))
-    found = _take(values, LEVEL_NAMES)
     level = None
-    if isinstance(found, str):
-        level = level_of(found)
-    elif isinstance(found, (int, float)):
-        level = level_of_number(found)
+    for name in names.level:
+        found = values.get(name)
+        if isinstance(found, str):
+            level = level_of(found)
+        elif isinstance(found, (int, float)):
+            level = level_of_number(found)
+        if level is not None:
+            del values[name]
+            break
     for name in ("severityNumber", "SeverityNumber", "severity_number"):
         number = values.get(name)
         if isinstance(number, (int, float)):
             del values[name]
             level = level or level_of_otel(number)
-    status = str(values.get("status", ""))
-    return level or (level_of_status(status) if len(status) == 3 and status.isdecimal() else None)
+    return level or _level_of_status(values)
 
 
-def of_values(values: dict[str, object], times: Times, format: str, line: str) -> Record:
-    """The record of named values; those without a part in it stay as fields.  Without a message it is the
-    line itself."""
-    time = _time(_take(values, TIME_NAMES), times) or _instant(values)
-    level = _level(values)
-    message = _take(values, MESSAGE_NAMES)
-    service = _take(values, SERVICE_NAMES)
-    trace = _take(values, TRACE_NAMES)
+def _level_of_status(values: dict[str, object]) -> str | None:
+    for name in _STATUSES:
+        status = str(values.get(name, ""))
+        if len(status) == 3 and status.isdecimal():
+            values.setdefault("status", values[name])
+            return level_of_status(status)
+    return None
+
+
+def of_values(
+    values: dict[str, object], times: Times, format: str, line: str, names: Names = USUAL
+) -> Record:
+    """The record of named values; those without a part in it stay as fields.  Without a message it is what
+    was requested, or the line itself."""
+    # Serilog leaves out the level of what is only information, and the values of its messages.
+    is_compact = "@t" in values
+    time = _time(_take(values, names.time), times) or _instant(values)
+    level = _level(values, names) or ("INFO" if is_compact else None)
+    message = _take(values, names.message)
+    service = _take(values, names.service)
+    if isinstance(service, str) and _DURATION.fullmatch(service):
+        values["service"] = service  # Heroku's router says how long the service took.
+        service = None
+    trace = _take(values, names.trace)
     if trace is not None:
         values["trace"] = trace
     if message is None:
-        message = line
+        message = _request(values) or line
     elif not isinstance(message, str):
         message = _bytes(message) or json.dumps(message, ensure_ascii=False)
+    elif is_compact and "{" in message:
+        message = _HOLE.sub(lambda hole: str(values.get(hole[1], hole[0])), message)
     return Record(
         time, level, None if service is None else str(service), message.rstrip("\n"), format, values
     )
+
+
+def _request(values: dict[str, object]) -> str | None:
+    for method, path in _REQUESTS:
+        if isinstance(values.get(method), str) and isinstance(values.get(path), str):
+            return f"{values[method]} {values[path]}"
+    return None
 
 
 def _instant(values: dict[str, object]) -> str | None:
@@ -150,12 +224,14 @@ def json_object(line: str) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def read_json(line: str, times: Times) -> Record | None:
+def read_json(line: str, times: Times, names: Names = USUAL) -> Record | None:
     value = json_object(line)
-    return None if value is None else of_values(flat(value), times, "json", line)
+    return None if value is None else of_values(flat(value), times, "json", line, names)
 
 
-def read_logfmt(line: str, times: Times) -> Record | None:
+def read_logfmt(
+    line: str, times: Times, names: Names = USUAL, telling: frozenset[str] = USUAL.telling()
+) -> Record | None:
     """A line that is nothing but `key=value`, with a time, a level or a message among them."""
     values: dict[str, object] = {}
     position = 0
@@ -166,6 +242,6 @@ def read_logfmt(line: str, times: Times) -> Record | None:
         value = match[2]
         values[match[1]] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
         position = match.end()
-    if len(values) < 2 or _TELLING.isdisjoint(values):
+    if len(values) < 2 or telling.isdisjoint(values):
         return None
-    return of_values(values, times, "logfmt", line)
+    return of_values(values, times, "logfmt", line, names)

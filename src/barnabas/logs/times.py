@@ -28,7 +28,7 @@ COMPACT = rf"\d{{8}}[-T ](?:\d{{6}}|\d{{1,2}}:\d{{1,2}}:\d{{1,2}}){_FRACTION}{_Z
 MONTH_DAY = rf"\d\d[-.]\d\d {_CLOCK}{_FRACTION}"
 KLOG = rf"\d{{4}}(?:\d{{4}})? {_CLOCK}\.\d{{6}}"
 CTIME = rf"{_DAY} {_MONTH} +\d{{1,2}} {_CLOCK}(?:\.\d{{1,9}})? \d{{4}}"
-COMMON = rf"\d\d/{_MONTH}/\d{{4}}[: ]{_CLOCK}(?: [+-]\d{{4}})?"
+COMMON = rf"\d\d/{_MONTH}/\d{{4}}[: ]{_CLOCK}(?:\.\d{{1,6}})?(?: [+-]\d{{4}})?"
 DAY_FIRST = rf"\d{{1,2}}[ -]{_MONTH}[ -]\d{{4}} {_CLOCK}{_FRACTION}{_ZONE}"
 # MM/dd/yyyy as in the United States, and java.util.logging's; with halves of the day.
 HALVES = (
@@ -65,7 +65,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], _Fields]], ...] 
     (re.compile(pattern), make)
     for pattern, make in (
         (
-            r"(\d{4})[-/.](\d\d)[-/.](\d\d)(?:[T _-]| - )(\d\d[:.]\d\d[:.]\d\d)",
+            r"(\d{4})[-/.](\d\d)[-/.](\d\d)(?:[T _\t-]| - )(\d\d[:.]\d\d[:.]\d\d)",
             lambda m: _numbers(m[1], m[2], m[3], _compact(m[4])),
         ),
         (
@@ -78,12 +78,13 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], _Fields]], ...] 
             r"(\d{4})(\d\d)(\d\d)[-T ](\d{6}|\d{1,2}:\d{1,2}:\d{1,2})",
             lambda m: _numbers(m[1], m[2], m[3], _compact(m[4])),
         ),
-        (rf"(\d\d)[-.](\d\d) ({_CLOCK})", lambda m: _numbers("", m[1], m[2], m[3])),
+        (rf"(\d\d)[-.](\d\d)[ |]({_CLOCK})", lambda m: _numbers("", m[1], m[2], m[3])),
         (rf"(\d\d)(\d\d) ({_CLOCK})", lambda m: _numbers("", m[1], m[2], m[3])),
+        (r"(\d\d)(\d\d)/(\d{6})", lambda m: _numbers("", m[1], m[2], _compact(m[3]))),
         (rf"(\d\d)/({_MONTH})/(\d{{4}})[: ]({_CLOCK})", lambda m: _numbers(m[3], m[2], m[1], m[4])),
         (rf"(\d{{1,2}})[ -]({_MONTH})[ -](\d{{4}}) ({_CLOCK})", lambda m: _numbers(m[3], m[2], m[1], m[4])),
         (
-            r"(\d{1,2})/(\d{1,2})/(\d{4}),? (\d{1,2}:\d\d:\d\d)(?: ([AP]M))?",
+            r"(\d{1,2})/(\d{1,2})/(\d{4})(?:,? |-)(\d{1,2}:\d\d:\d\d)(?: ([AP]M))?",
             lambda m: _numbers(m[3], m[1], m[2], _of_half(m[4], m[5])),
         ),
         (
@@ -91,14 +92,17 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], _Fields]], ...] 
             lambda m: _numbers(m[3], m[1], m[2], _of_half(m[4], m[5])),
         ),
         (_CLOCK, lambda m: _numbers("", "", "", m[0])),
+        # Kitchen time, as on Go's terminals: 3:04PM.
+        (r"(\d{1,2}:\d\d):00 ([AP]M)", lambda m: _numbers("", "", "", _of_half(f"{m[1]}:00", m[2]))),
     )
 )
 # The first lets the part before the fraction be as short as possible: it ends with the seconds.
 _PARTS = re.compile(
-    r"(.*?(?:(?<!\d)\d{1,2}[:.]\d\d[:.]\d\d|[T -]\d{6}|-\d{1,2}:\d{1,2}:\d{1,2}))"
+    r"(.*?(?:(?<!\d)\d{1,2}[:.]\d\d[:.]\d\d|[T /-]\d{6}|-\d{1,2}:\d{1,2}:\d{1,2}))"
     r"(?:[.,:](\d{1,9}))? ?([A-Z]+|[+-]\d\d:?\d\d)?"
 )
 _CTIME_PARTS = re.compile(rf"({_DAY} {_MONTH} +\d{{1,2}} {_CLOCK})(?:\.(\d+))? (\d{{4}})")
+_KITCHEN = re.compile(r"(\d{1,2}:\d\d)([AP]M)")
 _EPOCH = re.compile(EPOCH)
 _CACHED = 10_000
 
@@ -126,6 +130,8 @@ class Times:
         return self._iso(text)
 
     def _iso(self, text: str) -> str | None:
+        if (match := _KITCHEN.fullmatch(text)) is not None:
+            text = f"{match[1]}:00 {match[2]}"
         if (match := _PARTS.fullmatch(text)) is not None:
             seconds, fraction, zone = match.groups()
             if zone in ("AM", "PM"):

@@ -1,0 +1,1 @@
+"""The layouts of text lines, as rows for `barnabas.logs.formats`: a name, and a pattern."""
