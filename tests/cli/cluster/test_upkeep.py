@@ -70,7 +70,7 @@ def result(process: Typed) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def pids(cluster: LocalCluster) -> dict[int, int]:
+def pids(cluster: LocalCluster) -> dict[int | str, int]:
     return {node_id: row["pid"] for node_id, row in cluster.status().items()}
 
 

@@ -3,6 +3,8 @@ commands."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 from barnabas.cli.framework.exits import Exit
 from barnabas.runtime.loop.reactor_thread import wait_until
 from tests.cli.cluster.local_cluster import PATIENCE_S, LocalCluster
+from tests.cli.cluster.test_replicas import described, in_sync, tool
+from tests.cli.cluster.test_upkeep import pids, result, typed
 from tests.ensemble import why_no_zookeeper
 from tools.ports import free_run
 
@@ -97,6 +101,66 @@ def test_a_server_is_stopped_cleanly(cluster: LocalCluster) -> None:
     assert cluster.status()["zk-2"]["state"] == "stopped"
     assert cluster.start("start", "zk-2").code == 0
     assert cluster.status()["zk-2"]["state"] == "up"
+
+
+def test_brokers_are_restarted_one_after_another_the_controller_last(cluster: LocalCluster) -> None:
+    # M-B1 M-D9
+    before, controller = pids(cluster), active(cluster)
+    assert controller is not None
+    code, out, err = result(typed(cluster, "restart", "--rolling"))
+    assert (code, err) == (0, ""), out
+    order = re.findall(r"^node (\d): restarted", out, re.M)
+    assert order == [str(3 - controller[0]), str(controller[0])]
+    after = pids(cluster)
+    assert [name for name in NAMES if after[name] != before[name]] == [1, 2]
+    assert in_sync(cluster, "local")
+
+
+@pytest.mark.slow
+def test_brokers_of_other_hosts_are_restarted_by_a_command(cluster: LocalCluster) -> None:
+    """There is no metadata quorum to ask: /controller says which of them is the last."""
+    before, controller = pids(cluster), active(cluster)
+    assert controller is not None
+    ours = f"{sys.executable} -m barnabas cluster"
+    command = f"{ours} stop {{id}} && {ours} start {{id}}"
+    code, out, err = result(typed(cluster, "restart", "--rolling", "--command", command))
+    assert (code, err) == (0, ""), out
+    order = re.findall(r"^node (\d): restarted", out, re.M)
+    assert order == [str(3 - controller[0]), str(controller[0])]
+    assert not {1, 2} & {name for name, pid in pids(cluster).items() if before[name] == pid}
+    assert in_sync(cluster, "local")
+
+
+def test_a_broker_is_drained(cluster: LocalCluster) -> None:  # M-D9
+    code, _, err = result(typed(cluster, "drain", "2", "--yes"))
+    assert (code, "local-0 has 2 replicas, and there is no other broker" in err) == (Exit.FAILED, True)
+    tool(cluster, "topics", "--delete", "--topic", "local")
+    tool(cluster, "topics", "--create", "--topic", "local", "--replica-assignment", "2,1")
+    code, out, err = result(typed(cluster, "drain", "2", "--yes"))
+    assert code == 0, err
+    assert "broker 2: 1 of 1 replica moved\nbroker 2 has no replicas any more" in out
+    assert described(cluster, "--topic", "local")["local-0"] == ("1", "1", "1")
+
+
+def test_what_happened_is_told_in_order(cluster: LocalCluster) -> None:  # M-B3
+    """By the files of both brokers: there is no metadata log."""
+    events = cluster.timeline()
+    epochs = [event["epoch"] for event in events if event["kind"] == "leader-elected"]
+    assert epochs == sorted(epochs)
+    assert len(epochs) > 1
+    causes = {event["cause"] for event in events if event["kind"] == "partition-leader"}
+    # Broker 1 or 2 was killed, and both have been restarted.
+    assert causes & {f"the session of broker {number} has ended" for number in (1, 2)}
+    assert {f"controlled shutdown of broker {number}" for number in (1, 2)} <= causes
+    asked = cluster.barnabas("timeline", "--bootstrap-server", cluster.servers)
+    assert (asked.code, asked.out) == (Exit.FAILED, "")
+    assert asked.err.startswith("barnabas: a cluster in ZooKeeper mode has no metadata log; use barnabas ")
+
+
+def test_partitions_without_fault_are_explained(cluster: LocalCluster) -> None:
+    explained = cluster.barnabas("explain", "--partitions", "-b", cluster.servers)
+    assert (explained.code, explained.err) == (0, "")
+    assert explained.out == "2 partitions, 0 with a problem\n"
 
 
 def test_unknown_servers(cluster: LocalCluster) -> None:

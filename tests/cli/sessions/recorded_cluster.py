@@ -23,10 +23,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from barnabas.base.errors import KafkaError
 from barnabas.base.ids import Uuid
@@ -135,10 +135,28 @@ class RecordedCluster:
         self._wait(name)
 
 
+class Cluster(Protocol):
+    """What can happen to nodes; `folder` has the files that commands name."""
+
+    folder: Path
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def places(self) -> Places: ...
+
+    def config(self, name: str) -> Path: ...
+
+    def kill(self, name: str) -> None: ...
+
+    def start(self, name: str) -> None: ...
+
+
 class ClusterActors(Actors):
     """Clients, and what happens to the cluster."""
 
-    def __init__(self, cluster: RecordedCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.places.servers)
         self._cluster = cluster
         self._admin_config = {"bootstrap.servers": cluster.places.servers}

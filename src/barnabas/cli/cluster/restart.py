@@ -178,7 +178,7 @@ class _Rolling:
     def _remote_nodes(self, chosen: Sequence[int]) -> list[Restartable]:
         with self._admin() as admin:
             hosts = {node.id: node.host for node in admin.describe_cluster().nodes}
-            active = admin.describe_metadata_quorum().leader_id
+            active = _active_controller(admin)
         unknown = [str(node_id) for node_id in chosen if node_id not in hosts]
         if unknown:
             raise CommandError(
@@ -243,12 +243,12 @@ class _Rolling:
                     flush=True,
                 )
             if self._layout is None:
-                _warn_of_small_quorum(node_id, admin.describe_metadata_quorum())
+                _warn_of_small_quorum(node_id, _quorum(admin))
             wait_until(
                 admin,
                 lambda: (
                     _why_not_stop(absence_of(node_id, partition_states(admin)))
-                    or ("" if self._layout else _why_no_quorum(node_id, admin.describe_metadata_quorum()))
+                    or ("" if self._layout else _why_no_quorum(node_id, _quorum(admin)))
                 ),
                 options.timeout,
                 subject=f"node {node_id}",
@@ -309,6 +309,24 @@ class _Rolling:
         print(f"{counted(count, 'leadership')} moved back to the preferred replica", flush=True)
 
 
+def _quorum(admin: Admin) -> QuorumInfo | None:
+    """None in ZooKeeper mode: no broker there is a voter."""
+    from barnabas.client.errors import UnsupportedVersionError
+
+    try:
+        return admin.describe_metadata_quorum()
+    except UnsupportedVersionError:
+        return None
+
+
+def _active_controller(admin: Admin) -> int | None:
+    quorum = _quorum(admin)
+    if quorum is not None:
+        return quorum.leader_id
+    controller = admin.describe_cluster().controller
+    return None if controller is None else controller.id
+
+
 def _refuse_only_replicas(node_id: int, absence: Absence, *, is_forced: bool) -> None:
     alone: list[PartitionState] = absence.only_replica
     if alone and not is_forced:
@@ -326,14 +344,16 @@ def _why_not_stop(absence: Absence) -> str:
     return ""
 
 
-def _warn_of_small_quorum(node_id: int, quorum: QuorumInfo) -> None:
-    voters = {voter.id for voter in quorum.voters}
+def _warn_of_small_quorum(node_id: int, quorum: QuorumInfo | None) -> None:
+    voters = set() if quorum is None else {voter.id for voter in quorum.voters}
     if node_id in voters and len(voters) <= _MAX_WITHOUT_SPARE:
         print(f"node {node_id}: {_NO_QUORUM}", flush=True)
 
 
-def _why_no_quorum(node_id: int, quorum: QuorumInfo) -> str:
+def _why_no_quorum(node_id: int, quorum: QuorumInfo | None) -> str:
     """Whether the other controllers can go on without it: those that have all that is committed."""
+    if quorum is None:
+        return ""
     others = [voter for voter in quorum.voters if voter.id != node_id]
     if len(others) == len(quorum.voters) or len(quorum.voters) <= _MAX_WITHOUT_SPARE:
         return ""

@@ -116,9 +116,17 @@ def _check(error: ErrorCode) -> None:
 
 def open_reader(parser: ArgumentParser, options: Namespace) -> QuorumReader:
     """A reader at the leader of the quorum, which the flags' servers know."""
+    from barnabas.client.errors import UnsupportedVersionError
+
     with open_admin(parser, options) as admin:
         cluster_id = admin.describe_cluster().cluster_id
-        quorum = admin.describe_metadata_quorum()
+        try:
+            quorum = admin.describe_metadata_quorum()
+        except UnsupportedVersionError as error:
+            raise CommandError(
+                "barnabas: a cluster in ZooKeeper mode has no metadata log; use barnabas zookeeper-shell, or "
+                "barnabas timeline --dir with the log directories of its brokers"
+            ) from error
     endpoints = quorum.nodes.get(quorum.leader_id, ())
     if not endpoints:
         raise CommandError("barnabas: the cluster does not say where its active controller is")
