@@ -40,7 +40,7 @@ lint: setup ## ruff, mypy --strict, import-linter, the list of words
 wheel: setup ## build the wheel, and try it in fresh environments on each Python at hand, with and without a compiled engine (ONLY=3.12)
 	$(BIN)/python -m tools.wheel --extras $(if $(ONLY),--only $(ONLY))
 
-verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, zookeeper, security, tools, spark); writes docs/verified.md
+verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, zookeeper, security, tools, kit, spark); writes docs/verified.md
 	$(BIN)/python -m tools.verify $(PART)
 
 suites: setup ## real clients' own test suites against a barnabas broker, or a cluster (NODES=3, MODE=zookeeper)

@@ -1,6 +1,7 @@
 """Writes the pages of docs/reference/ that are generated from the code: `python -m tools.generate_reference`.
 
-commands.md comes from the parsers of the command line, apis.md from the routes of a broker.
+commands.md comes from the parsers of the command line, apis.md from the routes of a broker, test-kit.md from
+signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from barnabas.cli.main import COMMANDS
 from barnabas.cli.server.dev import settings
 from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
+from tools.kit_reference import kit_page
 
 PROJECT = Path(__file__).resolve().parents[1]
 REFERENCE = PROJECT / "docs" / "reference"
@@ -172,7 +174,11 @@ def _routes(routes: dict[int, Route]) -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"commands.md": commands_page, "apis.md": apis_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "apis.md": apis_page,
+    "test-kit.md": lambda: kit_page(DO_NOT_EDIT),
+}
 
 
 def main() -> int:

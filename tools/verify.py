@@ -34,6 +34,7 @@ PARTS = {
     "zookeeper": ("ZooKeeper mode, together with Apache Kafka's brokers", ("test_zookeeper_",)),
     "security": ("TLS, SASL and ACLs, together with Apache Kafka's nodes and tools", ("test_security_",)),
     "tools": ("Client and command line", ("test_cli_", "test_client_")),
+    "kit": ("The test kit", ("test_kit_",)),
     "spark": ("Spark", ("test_spark_",)),
 }
 

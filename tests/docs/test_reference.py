@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas import testing
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.main import COMMANDS
 from tests.broker.worlds.front_world import Front
@@ -20,6 +21,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (REFERENCE / name).read_text("utf-8")
     assert written == PAGES[name](), "run `python -m tools.generate_reference`"
+
+
+def test_every_part_of_the_test_kit_is_explained() -> None:
+    page = (REFERENCE / "test-kit.md").read_text("utf-8")
+    for name in testing.__all__:
+        assert f"## {name}\n" in page or f"| `{name}" in page, name
+    assert re.findall(r"^\| `.*` \|\s*\|$", page, re.M) == []
 
 
 def test_every_command_and_exit_code_is_documented() -> None:

@@ -18,6 +18,8 @@ from tests.docs.pages import Written, steps
 
 PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 600
+# Its tests import the application that the page begins with.
+WITH_MODULES = "make_things_go_wrong"
 # Other projects' packages without types.
 UNTYPED = """\
 [mypy-aiokafka.*,kafka.*,pyarrow.*,fastavro.*]
@@ -29,7 +31,8 @@ ignore_missing_imports = True
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python files of all pages, a folder for each page."""
     folder = tmp_path_factory.mktemp("programs")
-    (folder / "mypy.ini").write_text(f"[mypy]\nstrict = True\n{UNTYPED}", "utf-8")
+    settings = f"[mypy]\nstrict = True\nmypy_path = {WITH_MODULES}\n{UNTYPED}"
+    (folder / "mypy.ini").write_text(settings, "utf-8")
     count = 0
     for page in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]:
         for step in steps(page.read_text("utf-8")):

@@ -73,18 +73,10 @@ def test_a_controller_that_zookeeper_hears_nothing_of_is_replaced(cluster: Clust
     with cluster.faults.partition(silent, "zookeeper"):
         assert cluster.interventions() == [f"node {silent} is cut off from zookeeper"]
         # Its session ends; it does not know.
-        wait_for(lambda: _another_decides(cluster, silent), TIMEOUT_S)
-    wait_for(lambda: cluster.controller != silent, TIMEOUT_S)
+        wait_for(lambda: cluster.controller != silent, TIMEOUT_S)
     topic = cluster.topic("whole-again")
     wait_for(lambda: is_whole(cluster, "whole-again"), TIMEOUT_S)
     write(cluster, topic.name, b"1")
-
-
-def _another_decides(cluster: Cluster, but: int) -> bool:
-    nodes = cluster.running.nodes.brokers
-    return cluster.running.call(
-        lambda: any(node.broker.metadata.is_active for node in nodes if node.id != but)
-    )
 
 
 def test_a_broker_that_is_paused_comes_back_in_a_new_session(cluster: Cluster) -> None:

@@ -40,7 +40,7 @@ class Cluster(Topics):
 
     Without `folder` everything is in memory; a folder must be empty, and stays.  Brokers have the ids 1, 2, 3
     and so on; the controllers are nodes of their own.  Brokers listen on free ports, or on `port` and those
-    that follow.
+    that follow.  `faults` are what can go wrong, `clock` is its time.
 
     With `mode="zookeeper"` one of the brokers is the controller, and the ZooKeeper that keeps the metadata is
     in this process too.

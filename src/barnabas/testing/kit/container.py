@@ -40,15 +40,18 @@ class KafkaContainer:
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        """What was in the broker is gone."""
         self._cluster.stop()
 
     def get_bootstrap_server(self) -> str:
+        """As clients want it: host:port."""
         return self._cluster.bootstrap_servers
 
     def get_container_host_ip(self) -> str:
         return self._cluster.bootstrap_servers.rpartition(":")[0]
 
     def get_exposed_port(self, port: int = 9093) -> int:
+        """Where the broker listens, whatever the port in a container would be."""
         return int(self._cluster.bootstrap_servers.rpartition(":")[2])
 
     def __enter__(self) -> Self:

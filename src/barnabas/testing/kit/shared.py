@@ -33,6 +33,7 @@ class Kafka:
 
     @property
     def bootstrap_servers(self) -> str:
+        """As clients want them: host:port, separated by commas."""
         return self._topics.bootstrap_servers
 
     @property

@@ -45,7 +45,8 @@ def error_code(given: str | int | ErrorCode) -> ErrorCode:
 
 @dataclass(eq=False)
 class Fault:
-    """One rule.  Use it as a context manager: it ends with the block."""
+    """One rule.  Use it as a context manager: it ends with the block.  `hits` counts the requests that it has
+    struck."""
 
     api: str
     error: ErrorCode | None = None
@@ -105,6 +106,7 @@ class Fault:
 
     @property
     def is_spent(self) -> bool:
+        """Whether it has struck as often as it may."""
         return self.times is not None and self.hits >= self.times
 
     @property

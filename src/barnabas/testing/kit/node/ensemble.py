@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any
 
 from barnabas.base.units import NS_PER_MS
+from barnabas.broker.modes.zookeeper.znodes import paths
+from barnabas.broker.modes.zookeeper.znodes.cluster import decode_controller
 from barnabas.runtime.clock import Clock
 from barnabas.runtime.loop.reactor import Reactor
 from barnabas.runtime.simulated.ensemble.znodes import Change, DeletedZnode, Watched, ZnodeTree, events_of
@@ -74,6 +76,12 @@ class Ensemble:
         self._tree = image.copy()
         owned = [path for path, znode in self._tree.znodes.items() if znode.owner]
         self._commit([DeletedZnode(path) for path in owned])
+
+    @property
+    def controller_id(self) -> int | None:
+        """The broker that /controller names: one that is cut off from here does not know of another."""
+        znode = self._tree.get(paths.CONTROLLER)
+        return None if znode is None else decode_controller(paths.CONTROLLER, znode.data).broker_id
 
     # What sessions ask --------------------------------------------------------------------------------------
 

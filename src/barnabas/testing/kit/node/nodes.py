@@ -48,8 +48,11 @@ class Nodes:
 
     @property
     def active_controller(self) -> KitNode | None:
-        """The controller that decides, as far as it knows."""
-        return next((node for node in self.candidates if node.is_up and node.broker.metadata.is_active), None)
+        """The controller that decides, as far as it knows, or as ZooKeeper says."""
+        candidates, ensemble = self.candidates, self.around.ensemble
+        if ensemble is not None:
+            candidates = [node for node in candidates if node.id == ensemble.controller_id]
+        return next((node for node in candidates if node.is_up and node.broker.metadata.is_active), None)
 
     def start(self) -> Promise[None]:
         """Done when all brokers serve clients."""

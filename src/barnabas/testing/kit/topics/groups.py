@@ -21,7 +21,7 @@ STABLE, EMPTY, NO_GROUP = "Stable", "Empty", "Dead"
 
 
 class Group:
-    """One consumer group, whether it exists already or not."""
+    """One consumer group, by its `id`, whether it exists already or not."""
 
     def __init__(self, topics: Topics, group_id: str) -> None:
         self.id = group_id

@@ -74,7 +74,7 @@ class AvroCodec:
 
 
 class TestRecord:
-    """A record as it was read."""
+    """A record as it was read: `key`, `value`, `headers`, `partition`, `offset`, `timestamp`."""
 
     __test__ = False
 

@@ -157,7 +157,7 @@ class ElsewhereTopics(Topics):
 
 
 class Topic:
-    """One topic."""
+    """One topic: its `name`, and how many `partitions` it has."""
 
     def __init__(self, topics: Topics, name: str, partitions: int, codec: Codec | None) -> None:
         self.name = name

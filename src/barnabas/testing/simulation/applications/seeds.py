@@ -16,11 +16,11 @@ SEED_VARIABLE = "BARNABAS_SEED"
 def given_seeds(count: int, *, first: int = 0, brokers: int = 1) -> Callable[[Callable[..., Any]], Any]:
     """Runs a coroutine function with the worlds of so many seeds, until one fails.
 
-    @given_seeds(200)
-    async def test_every_order_is_processed(world):
-        await world.create_topic("orders")
-        world.start("worker", worker)
-        ...
+        @given_seeds(200)
+        async def test_every_order_is_processed(world):
+            await world.create_topic("orders")
+            world.start("worker", worker)
+            ...
 
     The error names the seed; with BARNABAS_SEED=N in the environment only that one is played, the same again.
     """

@@ -59,6 +59,7 @@ class ApplicationWorld:
 
     @property
     def bootstrap_servers(self) -> str:
+        """As `barnabas.client` wants them; they are reached from this world only."""
         return ",".join(f"{host_name(node_id)}:{CLIENT_PORT}" for node_id in self._broker_ids)
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:
