@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(why_no_zookeeper() is not None, reason=str(why_no_zookeeper())),
 ]
 
-NAMES = ["zk-1", "zk-2", "zk-3", 1, 2]
+NAMES: list[int | str] = ["zk-1", "zk-2", "zk-3", 1, 2]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.broker.modes.zookeeper.znodes import paths
 
@@ -52,13 +52,24 @@ def _read(name: str) -> str:
         return member.read().decode()
 
 
+def recorded_znodes(step: str) -> dict[str, Any]:
+    """All znodes after this step, as they were saved."""
+    znodes: dict[str, Any] = json.loads(_read(f"{step}.json"))
+    return znodes
+
+
 def recorded_tree(step: str) -> dict[str, Seen]:
     """The compared znodes after this step."""
     return {
         path: Seen(comparable(znode["data"]), znode["version"])
-        for path, znode in json.loads(_read(f"{step}.json")).items()
+        for path, znode in recorded_znodes(step).items()
         if is_compared(path)
     }
+
+
+def recorded_headings() -> list[str]:
+    """What was done, in order: commands, and in words what was no command."""
+    return [line[2:] for line in _read("transactions.txt").splitlines() if line.startswith("# ")]
 
 
 def recorded_in_order() -> Iterator[tuple[str, tuple[str, ...]]]:
