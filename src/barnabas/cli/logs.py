@@ -17,6 +17,7 @@ from barnabas.cli.friendly.output import NOTHING, Column, Printer, Row
 
 if TYPE_CHECKING:
     from barnabas.logs.files import Tally
+    from barnabas.spark.logs.config import Config
 
 PROGRAM = "barnabas logs"
 FILE = "a file of log lines, also compressed (gzip, bzip2, xz); - is the standard input"
@@ -37,6 +38,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _declare_detect(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=FILE)
+    _add_config(parser)
     add_output(parser)
 
 
@@ -45,12 +47,30 @@ def _declare_parse(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=("jsonl",), default="jsonl", help="one object a line (default jsonl)"
     )
+    _add_config(parser)
+
+
+def _add_config(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", default="", metavar="FILE", help="formats, fields, sources, services and alerts, in TOML"
+    )
+
+
+def _config(parser: ArgumentParser, path: str) -> Config:
+    from barnabas.spark.logs.config import read_config
+    from barnabas.spark.pipeline.definition import PipelineError
+
+    try:
+        return read_config(path)
+    except PipelineError as error:
+        parser.error(str(error))
 
 
 def _each(files: Iterable[str], handle: Callable[[str], Tally]) -> int:
     """Handle every file; one that cannot be read does not keep the others from it.  The first failure decides
     the exit code."""
     from barnabas.logs.files import NotALogError
+    from barnabas.logs.known import FormatFunctionError
 
     codes: list[Exit] = []
     for path in files:
@@ -60,6 +80,9 @@ def _each(files: Iterable[str], handle: Callable[[str], Tally]) -> int:
             raise
         except NotALogError as error:
             _complain(f"{path} {error}")
+            codes.append(Exit.FAILED)
+        except FormatFunctionError as error:
+            _complain(f"{path}: {error}")
             codes.append(Exit.FAILED)
         except OSError as error:
             _complain(describe(error))
@@ -83,11 +106,12 @@ def _detect(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.logs.records import UNKNOWN
 
     rows: list[Row] = []
+    known = _config(parser, options.config).known()
 
     def handle(path: str) -> Tally:
-        tally = detect(path)
-        known = [(name, count) for name, count in tally.formats.most_common() if name != UNKNOWN]
-        name, count = known[0] if known else (NOTHING, 0)
+        tally = detect(path, known)
+        found = [(name, count) for name, count in tally.formats.most_common() if name != UNKNOWN]
+        name, count = found[0] if found else (NOTHING, 0)
         share = f"{count / max(tally.total, 1):.0%}"
         row = {
             "file": path,
@@ -108,9 +132,12 @@ def _parse(parser: ArgumentParser, options: Namespace) -> int:
     from barnabas.logs.files import Tally, parse
     from barnabas.logs.output import as_json
 
+    config = _config(parser, options.config)
+    known = config.known()
+
     def handle(path: str) -> Tally:
-        tally = Tally()
-        for rows in as_json(parse(path, tally)):
+        tally, service = Tally(), config.given_service(path)
+        for rows in as_json(parse(path, tally, known), service):
             sys.stdout.write(rows)
         return tally
 
@@ -133,21 +160,14 @@ def _no_garbage() -> Iterator[None]:
 def _declare_report(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="PATH", help="a file of log lines, or a folder of some")
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page (default report.html)")
-    parser.add_argument(
-        "--config", default="", metavar="FILE", help="formats, services, owners and alert rules, in TOML"
-    )
+    _add_config(parser)
 
 
 def _report(parser: ArgumentParser, options: Namespace) -> int:
-    from barnabas.spark.logs.config import read_config
     from barnabas.spark.logs.report import page, write_page
     from barnabas.spark.logs.report.files import FileResults, log_files
-    from barnabas.spark.pipeline.definition import PipelineError
 
-    try:
-        results = FileResults(read_config(options.config))
-    except PipelineError as error:
-        parser.error(str(error))
+    results = FileResults(_config(parser, options.config))
     codes: list[int] = []
 
     def make() -> str:

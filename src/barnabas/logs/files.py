@@ -9,7 +9,7 @@ import os
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from io import BufferedReader, FileIO, TextIOWrapper
 from itertools import islice
 from typing import Any, TextIO
 
-from barnabas.logs.formats import Format
+from barnabas.logs.known import NOTHING_KNOWN, Known
 from barnabas.logs.reader import SAMPLE, Reader
 from barnabas.logs.records import UNKNOWN, Record
 from barnabas.logs.templates import Templates
@@ -26,6 +26,7 @@ LONGEST_LINE = 1 << 20  # Longer lines are read in parts.
 CHUNK = 100_000  # Records whose templates are learned together.
 STANDARD_INPUT = "-"
 _FIRST = 8192
+_JOURNAL = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=")  # journald's export gives lengths as bytes.
 _COMPRESSED: dict[bytes, Callable[[BufferedReader], Any]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"BZh": bz2.BZ2File,
@@ -62,7 +63,7 @@ class Tally:
         return self.unknown * 2 > self.total
 
 
-def read_records(path: str, formats: Sequence[Format] = ()) -> Iterator[Record]:
+def read_records(path: str, known: Known = NOTHING_KNOWN) -> Iterator[Record]:
     """The records of a file, perhaps compressed, or of the standard input (`-`).  Times without a year are
     settled by its last change."""
     with ExitStack() as stack:
@@ -73,7 +74,7 @@ def read_records(path: str, formats: Sequence[Format] = ()) -> Iterator[Record]:
         try:
             unpacked = stack.enter_context(_unpacked(file))
             text = stack.enter_context(_text(unpacked))
-            yield from Reader(arrival, formats).records(_lines(text))
+            yield from Reader(arrival, known, known.format_of(path)).records(_lines(text))
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
             raise NotALogError(f"cannot be unpacked: {error}") from error
 
@@ -91,7 +92,7 @@ def _text(file: BufferedReader) -> TextIOWrapper:
     if not first:
         raise NotALogError("is empty")
     encoding = "utf-16" if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
-    if b"\0" in first and encoding != "utf-16":
+    if b"\0" in first and encoding != "utf-16" and not first.startswith(_JOURNAL):
         raise NotALogError("is binary, not lines of text")
     return TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n")
 
@@ -110,20 +111,20 @@ def _lines(text: TextIO) -> Iterator[str]:
         yield rest.rstrip("\r")
 
 
-def detect(path: str) -> Tally:
+def detect(path: str, known: Known = NOTHING_KNOWN) -> Tally:
     """The formats of the first lines of a file."""
     tally = Tally()
-    for record in islice(read_records(path), SAMPLE):
+    for record in islice(read_records(path, known), SAMPLE):
         tally.add(record)
     return tally
 
 
-def parse(path: str, tally: Tally, formats: Sequence[Format] = ()) -> Iterator[tuple[Record, str]]:
+def parse(path: str, tally: Tally, known: Known = NOTHING_KNOWN) -> Iterator[tuple[Record, str]]:
     """The records of a file with their templates; `tally` counts them.
 
     The templates of a record are learned from it, from all before it and from those of its chunk after it.
     """
-    records = read_records(path, formats)
+    records = read_records(path, known)
     templates = Templates()
     while chunk := list(islice(records, CHUNK)):
         shapes = templates.learn([record.message for record in chunk])

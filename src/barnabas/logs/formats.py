@@ -9,9 +9,12 @@ formats that fit a sample equally well the first is taken.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from barnabas.logs.layouts import loggers, servers, system, web
+from barnabas.logs.levels import level_of, level_of_priority, level_of_risk, level_of_status
+from barnabas.logs.records import Record
 from barnabas.logs.times import (
     BSD,
     CLOCK,
@@ -25,7 +28,10 @@ from barnabas.logs.times import (
     MONTH_DAY,
     PACKED,
     SLASHED,
+    Times,
 )
+
+Read = Callable[[str], Record | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +87,77 @@ def named(name: str, pattern: str) -> Format:
 
 _ROWS = (*system.ROWS, *web.ROWS, *loggers.ROWS, *servers.ROWS, *system.LAST_ROWS)
 FORMATS = tuple(named(name, pattern) for name, pattern in _ROWS)
+
+
+# Reading a line ---------------------------------------------------------------------------------------------
+
+_LEVEL_NUMBERS: dict[str, Callable[[str], str]] = {
+    "status": level_of_status,
+    "severity": level_of_priority,
+    "risk": level_of_risk,
+}
+_PARAMETERS = {"structured", "pairs"}  # Groups whose parts are fields.
+_PAIR = re.compile(r"""([\w.@-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"\]]*))""")
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """The parameters of RFC 5424's structured data, and other pairs."""
+    return {name: re.sub(r"\\(.)", r"\1", quoted or plain) for name, quoted, plain in _PAIR.findall(text)}
+
+
+def reader_of(format: Format, times: Times) -> Read:
+    """A function from a line to its record, or None if it is none of the format."""
+    match_line, name, iso = format.pattern.fullmatch, format.name, times.iso
+    places = {group: number - 1 for group, number in format.pattern.groupindex.items()}
+    time_at, level_at = places.pop("time", -1), places.pop("level", -1)
+    service_at, message_at = places.pop("service", -1), places.pop("message", -1)
+    priority_at = places.pop("priority", -1)
+    other_at, level_of_other = _other_level(places)
+    method_at, path_at = places.get("method", -1), places.get("path", -1)
+    others, needs_level = tuple(places.items()), format.needs_level
+
+    def read(line: str) -> Record | None:
+        match = match_line(line)
+        if match is None:
+            return None
+        groups = match.groups()
+        time = groups[time_at] if time_at >= 0 else None
+        if time is not None and time != "-":
+            time = iso(time)
+            if time is None:
+                return None
+        else:
+            time = None
+        level = level_of(groups[level_at]) if level_at >= 0 else None
+        if level is None and needs_level:
+            return None
+        if priority_at >= 0 and groups[priority_at]:
+            level = level_of_priority(groups[priority_at])
+        elif other_at >= 0 and level_at < 0:
+            level = level_of_other(groups[other_at])
+        service = groups[service_at] if service_at >= 0 else None
+        if service == "-" or service == "":
+            service = None
+        kept: dict[str, object] = {}
+        for field, place in others:
+            value = groups[place]
+            if value is not None and value != "-":
+                if field in _PARAMETERS:
+                    kept.update(_parameters(value))
+                else:
+                    kept[field] = value
+        if message_at >= 0:
+            message = groups[message_at] or ""
+        else:
+            message = f"{groups[method_at]} {groups[path_at]}" if method_at >= 0 and path_at >= 0 else line
+        return Record(time, level, service, message, name, kept)
+
+    return read
+
+
+def _other_level(places: Mapping[str, int]) -> tuple[int, Callable[[str], str]]:
+    """Where a number stands that gives the level, and what it means."""
+    for group, meaning in _LEVEL_NUMBERS.items():
+        if group in places:
+            return places[group], meaning
+    return -1, level_of_status

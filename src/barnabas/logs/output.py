@@ -16,11 +16,18 @@ BLOCK = 2_000  # Rows that are given at once.
 _encode = JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
-def as_json(rows: Iterable[tuple[Record, str]]) -> Iterator[str]:
-    """Blocks of lines, each an object: time, level, service, message, template, fields, format."""
-    source = iter(rows)
+def as_json(rows: Iterable[tuple[Record, str]], service: str | None = None) -> Iterator[str]:
+    """Blocks of lines, each an object: time, level, service, message, template, fields, format.  A `service`
+    that is given is that of all."""
+    source = iter(rows) if service is None else _of_service(rows, service)
     while block := [_row(record, template) for record, template in islice(source, BLOCK)]:
         yield "".join(block)
+
+
+def _of_service(rows: Iterable[tuple[Record, str]], service: str) -> Iterator[tuple[Record, str]]:
+    for record, template in rows:
+        record.service = service
+        yield record, template
 
 
 def _row(record: Record, template: str) -> str:

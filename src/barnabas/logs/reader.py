@@ -4,126 +4,89 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
+from typing import TypeVar
 
-from barnabas.logs.formats import FORMATS, Format
-from barnabas.logs.general import read_general
-from barnabas.logs.levels import level_of, level_of_priority, level_of_risk, level_of_status
+from barnabas.logs.blocks import BLOCKS, Block
+from barnabas.logs.columns import COLUMNS, Columns
+from barnabas.logs.formats import FORMATS, Read, reader_of
+from barnabas.logs.general import GENERAL, read_general
+from barnabas.logs.known import NOTHING_KNOWN, Function, Known
 from barnabas.logs.records import UNKNOWN, Record
-from barnabas.logs.structured import json_object, read_json, read_logfmt
-from barnabas.logs.times import ISO, Times
+from barnabas.logs.structured import USUAL, read_json, read_logfmt
+from barnabas.logs.times import Times
+from barnabas.logs.wrappers import CRI, Wrapped, cri_lines, docker_line, docker_lines
 
 SAMPLE = 500
 SETTLED = 100  # Lines after which the formats of a source are remembered.
 MOSTLY = 0.9  # Of the sample; then the general reader comes first.
 LONGEST_TRACE = 1_000  # Lines; a source of nothing but indented lines must not be held in memory.
 
-_Read = Callable[[str], Record | None]
-_Wrapped = tuple[str, str, str, int]  # Time, stream, line, and of how many lines it was put together.
+CHUNK = 10_000  # Lines that a function reads at once.
+WRAPPERS = ("cri", "docker")
 _CONTINUED = re.compile(
     r"\s+\S|Caused by: |Suppressed: |Traceback \(most recent call last\):"
     r"|During handling of the above exception"
     r"|The above exception was the direct cause|goroutine \d+ \[|panic: |created by |\.\.\. \d+ more"
     r"|[\w.$]*(?:Exception|Error|Warning|Interrupt|Throwable)(?::|$)|[\w$]+(?:\.[\w$]+)+(?:Exception|Error)\b"
 )
-_LEVEL_NUMBERS: dict[str, Callable[[str], str]] = {
-    "status": level_of_status,
-    "severity": level_of_priority,
-    "risk": level_of_risk,
-}
-_PARAMETERS = {"structured", "pairs"}  # Groups whose parts are fields.
-_PAIR = re.compile(r"""([\w.@-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"\]]*))""")
-# Kubernetes' CRI: time stream tag content; P is a part of a line, F its end.
-_CRI = re.compile(
-    rf"(?P<time>{ISO}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S+)? (?P<line>.*)", re.DOTALL
-)
 
 
-def _parameters(text: str) -> dict[str, str]:
-    """The parameters of RFC 5424's structured data, and other pairs."""
-    return {name: re.sub(r"\\(.)", r"\1", quoted or plain) for name, quoted, plain in _PAIR.findall(text)}
+_Item = TypeVar("_Item")
 
 
-def _of_format(format: Format, times: Times) -> _Read:
-    match_line, name, iso = format.pattern.fullmatch, format.name, times.iso
-    places = {group: number - 1 for group, number in format.pattern.groupindex.items()}
-    time_at, level_at = places.pop("time", -1), places.pop("level", -1)
-    service_at, message_at = places.pop("service", -1), places.pop("message", -1)
-    priority_at = places.pop("priority", -1)
-    other_at, level_of_other = _other_level(places)
-    method_at, path_at = places.get("method", -1), places.get("path", -1)
-    others, needs_level = tuple(places.items()), format.needs_level
-
-    def read(line: str) -> Record | None:
-        match = match_line(line)
-        if match is None:
-            return None
-        groups = match.groups()
-        time = groups[time_at] if time_at >= 0 else None
-        if time is not None and time != "-":
-            time = iso(time)
-            if time is None:
-                return None
-        else:
-            time = None
-        level = level_of(groups[level_at]) if level_at >= 0 else None
-        if level is None and needs_level:
-            return None
-        if priority_at >= 0 and groups[priority_at]:
-            level = level_of_priority(groups[priority_at])
-        elif other_at >= 0 and level_at < 0:
-            level = level_of_other(groups[other_at])
-        service = groups[service_at] if service_at >= 0 else None
-        if service == "-" or service == "":
-            service = None
-        kept: dict[str, object] = {}
-        for field, place in others:
-            value = groups[place]
-            if value is not None and value != "-":
-                if field in _PARAMETERS:
-                    kept.update(_parameters(value))
-                else:
-                    kept[field] = value
-        if message_at >= 0:
-            message = groups[message_at] or ""
-        else:
-            message = f"{groups[method_at]} {groups[path_at]}" if method_at >= 0 and path_at >= 0 else line
-        return Record(time, level, service, message, name, kept)
-
-    return read
-
-
-def _other_level(places: Mapping[str, int]) -> tuple[int, Callable[[str], str]]:
-    """Where a number stands that gives the level, and what it means."""
-    for group, meaning in _LEVEL_NUMBERS.items():
-        if group in places:
-            return places[group], meaning
-    return -1, level_of_status
+def names_of_formats(known: Known = NOTHING_KNOWN) -> frozenset[str]:
+    """What a source's format may be called."""
+    patterns = [format.name for format in (*known.formats, *FORMATS)]
+    others = [each.name for each in known.functions] + [block.name for block in BLOCKS]
+    return frozenset({*patterns, *others, *WRAPPERS, COLUMNS, GENERAL, "json", "logfmt"})
 
 
 class Reader:
-    """Reads the lines of one source.  `arrival` settles times without a year; `formats` are tried before
-    those of the table.  `records` may be called again: the formats found first are remembered."""
+    """Reads the lines of one source.  `arrival` settles times without a year; `known` is what goes before the
+    tables; a `format` that is given is the only one tried (`docker+json`: within a wrapper).  `records` may
+    be called again: the formats found first are remembered."""
 
-    def __init__(self, arrival: datetime, formats: Sequence[Format] = ()) -> None:
+    def __init__(self, arrival: datetime, known: Known = NOTHING_KNOWN, format: str | None = None) -> None:
         times = Times(arrival)
         self._times = times
         self._arrival = arrival
-        self._own = tuple(formats)
-        self._json: _Read = lambda line: read_json(line, times)
-        self._general: _Read = lambda line: read_general(line, times)
-        self._strict_reads: list[_Read] = [
-            *(_of_format(format, times) for format in formats),
-            self._json,
-            *(_of_format(format, times) for format in FORMATS),
-            lambda line: read_logfmt(line, times),
+        self._known = known
+        names = known.names.before(USUAL)
+        telling = names.telling()
+        self._json: Read = lambda line: read_json(line, times, names)
+        self._general: Read = lambda line: read_general(line, times)
+        self._named_reads: list[tuple[str, Read]] = [
+            *((format.name, reader_of(format, times)) for format in known.formats),
+            ("json", self._json),
+            *((format.name, reader_of(format, times)) for format in FORMATS),
+            ("logfmt", lambda line: read_logfmt(line, times, names, telling)),
+            (COLUMNS, Columns(times).read),
         ]
+        self._strict_reads = [read for _, read in self._named_reads]
         self._reads = [*self._strict_reads, self._general]
         self._wrapper: str | None = None
+        self._block: Block | None = None
+        self._function: Function | None = None
         self._inner: Reader | None = None
+        self._inner_format: str | None = None
         self._is_settled = False
+        if format is not None:
+            self._settle(format)
+
+    def _settle(self, format: str) -> None:
+        """Only this format, without looking at a sample."""
+        self._is_settled = True
+        wrapper, _, inner = format.partition("+")
+        if wrapper in WRAPPERS:
+            self._wrapper, self._inner_format = wrapper, inner or None
+            return
+        self._block = next((block for block in BLOCKS if block.name == format), None)
+        self._function = next((each for each in self._known.functions if each.name == format), None)
+        reads = [read for name, read in self._named_reads if name == format]
+        self._reads = self._strict_reads = [self._general] if format == GENERAL else reads
 
     def records(self, lines: Iterable[str]) -> Iterator[Record]:
         """The records of lines, in their order; blank lines are left out."""
@@ -134,18 +97,37 @@ class Reader:
             self._detect(sample)
         whole = chain(sample, source)
         if self._wrapper == "cri":
-            return self._unwrapped("cri", _cri_lines(whole))
+            return self._unwrapped("cri", cri_lines(whole))
         if self._wrapper == "docker":
-            return self._unwrapped("docker", _docker_lines(whole))
+            return self._unwrapped("docker", docker_lines(whole))
+        if self._block is not None:
+            return self._blocked(self._block, whole)
+        if self._function is not None:
+            return self._called(self._function, whole)
         return self._joined(whole)
 
     def _detect(self, sample: Sequence[str]) -> None:
         self._wrapper = (
-            "cri" if _mostly(sample, _CRI.fullmatch) else "docker" if _mostly(sample, _docker_line) else None
+            "cri" if _mostly(sample, CRI.fullmatch) else "docker" if _mostly(sample, docker_line) else None
         )
         if self._wrapper is None:
+            self._function = next((each for each in self._known.functions if self._fits(each, sample)), None)
             self._order(sample)
+            self._block = next((block for block in BLOCKS if self._consists(sample, block)), None)
         self._is_settled = len(sample) >= SETTLED
+
+    def _fits(self, function: Function, sample: Sequence[str]) -> bool:
+        return _mostly(function.read(sample, self._times), lambda record: record is not None)
+
+    def _consists(self, sample: Sequence[str], block: Block) -> bool:
+        """Whether most lines are in such blocks, and say nothing on their own."""
+        if not any(block.begins(line, ()) for line in sample):
+            return False
+        inside = 0
+        for lines in block.split(sample):
+            if block.begins(lines[0], ()) and block.read(lines, self._times) is not None:
+                inside += sum(self._strict(line) is None for line in lines)
+        return inside * 2 > len(sample)
 
     def _order(self, sample: Sequence[str]) -> None:
         """Formats that fit more of the sample are tried first; the general reader last, unless nearly all
@@ -165,7 +147,7 @@ class Reader:
 
     def _specific_first(self, fitting: Counter[int]) -> list[int]:
         """Places of formats, best first; of one name the rows that say more, even if they fit fewer lines."""
-        first = len(self._own) + 1
+        first = len(self._known.formats) + 1
         names = {first + row: format.name for row, format in enumerate(FORMATS)}
         ordered: dict[int, None] = {}
         for place in sorted(range(len(self._strict_reads)), key=lambda place: (-fitting[place], place)):
@@ -187,8 +169,9 @@ class Reader:
                 return record
         return None
 
-    def _joined(self, lines: Iterable[str]) -> Iterator[Record]:
-        first = self._reads[0]
+    def _joined(self, lines: Iterable[str], first: Read | None = None) -> Iterator[Record]:
+        """Stack traces put together; `first` is the format of most lines, and is called once for each."""
+        first = first or (self._reads[0] if self._reads else _nothing)
         current: Record | None = None
         trace: list[str] = []
         for line in lines:
@@ -210,11 +193,32 @@ class Reader:
                 _attach(current, trace)
             yield current
 
+    def _blocked(self, block: Block, lines: Iterable[str]) -> Iterator[Record]:
+        for part in block.split(lines):
+            record = block.read(part, self._times)
+            if record is None:
+                yield from self._joined(part)
+            else:
+                record.lines = len(part)
+                yield record
+
+    def _called(self, function: Function, lines: Iterable[str]) -> Iterator[Record]:
+        """The records of a function; lines that it leaves are traces, or of another format."""
+        source = iter(lines)
+        left: list[Record | None] = []
+
+        def chunked() -> Iterator[str]:
+            while chunk := list(islice(source, CHUNK)):
+                left[:] = reversed(function.read(chunk, self._times))
+                yield from chunk
+
+        return self._joined(chunked(), lambda line: left.pop())
+
     def _strict(self, line: str) -> Record | None:
         """What a line says by a known format, not by the general reader."""
         return next((record for read in self._strict_reads if (record := read(line)) is not None), None)
 
-    def _unwrapped(self, name: str, wrapped: Iterable[_Wrapped]) -> Iterator[Record]:
+    def _unwrapped(self, name: str, wrapped: Iterable[Wrapped]) -> Iterator[Record]:
         """Records of the lines in a wrapper, which gives the time if they have none."""
         starts: list[tuple[str, str, int]] = []  # Time, stream and number of lines of each not yet read.
 
@@ -225,7 +229,7 @@ class Reader:
                     yield line
 
         if self._inner is None:
-            self._inner = Reader(self._arrival, self._own)
+            self._inner = Reader(self._arrival, self._known, self._inner_format)
         for record in self._inner.records(inner()):
             time, stream, _ = starts[0]
             read, starts[: record.lines] = starts[: record.lines], []
@@ -241,39 +245,14 @@ def is_continuation(line: str) -> bool:
     return _CONTINUED.match(line) is not None
 
 
+def _nothing(line: str) -> Record | None:
+    return None
+
+
 def _attach(record: Record, trace: list[str]) -> None:
     record.fields["trace"] = "\n".join(trace)
     record.lines += len(trace)
 
 
-def _mostly(sample: Sequence[str], fits: Callable[[str], object]) -> bool:
+def _mostly(sample: Sequence[_Item], fits: Callable[[_Item], object]) -> bool:
     return bool(sample) and sum(bool(fits(line)) for line in sample) * 2 > len(sample)
-
-
-def _cri_lines(lines: Iterable[str]) -> Iterator[_Wrapped]:
-    parts: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    for line in lines:
-        match = _CRI.fullmatch(line)
-        if match is None:
-            yield "", "", line, 1
-            continue
-        stream = match["stream"]
-        count = counts.pop(stream, 0) + 1
-        if match["tag"] == "P" and len(parts.get(stream, "")) < 1_000_000:
-            parts[stream] = parts.get(stream, "") + match["line"]
-            counts[stream] = count
-        else:
-            yield match["time"], stream, parts.pop(stream, "") + match["line"], count
-
-
-def _docker_line(line: str) -> _Wrapped | None:
-    value = json_object(line)
-    if value is None or not isinstance(value.get("log"), str) or "stream" not in value or "time" not in value:
-        return None
-    return str(value["time"]), str(value["stream"]), str(value["log"]).rstrip("\n"), 1
-
-
-def _docker_lines(lines: Iterable[str]) -> Iterator[_Wrapped]:
-    for line in lines:
-        yield _docker_line(line) or ("", "", line, 1)

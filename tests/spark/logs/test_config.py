@@ -37,7 +37,7 @@ def written(folder: Path, text: str) -> str:
 
 def test_everything(tmp_path: Path) -> None:
     config = read_config(written(tmp_path, EVERYTHING))
-    assert [form.name for form in config.formats()] == ["ours"]
+    assert [form.name for form in config.known().formats] == ["ours"]
     assert (config.services, config.owners) == ((("/var/log/nginx/*", "web"),), (("web", "ann"),))
     rate, silent = config.rules
     assert (rate.name, rate.bad_rate, rate.good_rate, rate.least_requests) == ("rate", 0.5, 0.25, 20)
@@ -50,7 +50,7 @@ def test_nothing_given() -> None:
 
 
 def test_the_layout_of_the_generator_is_one_of_ones_own(tmp_path: Path) -> None:
-    (form,) = read_config(written(tmp_path, CONFIG)).formats()
+    (form,) = read_config(written(tmp_path, CONFIG)).known().formats
     assert form.pattern.fullmatch("[2026-01-01T10:00:00.000Z] INFO  shop(1) request/a1 200 12 - GET /")
 
 
@@ -59,6 +59,15 @@ def test_the_layout_of_the_generator_is_one_of_ones_own(tmp_path: Path) -> None:
     [
         ("[format]\n", "there is no such key (did you mean formats?)"),
         ("[formats]\na = '('", "the format a: "),
+        (
+            "[formats]\na = {function = 'x'}",
+            "formats.a.function: 'x' is neither file.py:name nor module:name",
+        ),
+        ("[formats]\na = {function = 'gone.py:x'}", "gone.py: No such file"),
+        ("[formats]\na = {function = 'os.path:gone'}", "the format a: os.path:gone: AttributeError"),
+        ("[formats]\na = {function = 'os.path:sep'}", "the format a: os.path:sep is no function"),
+        ("[fields]\nmesage = 'x'", "there is no such key (did you mean message?)"),
+        ("[sources]\n'*' = 'odd'", "sources.*: there is no format odd"),
         ("[formats]\na = '(x)'", "every group needs a name"),
         ('[[alerts]]\nkind = "odd"', "alerts[0].kind: 'odd' is none of rate, count, absence, new-template"),
         ('[[alerts]]\nkind = "rate"', "alerts[0].raise: it is missing"),

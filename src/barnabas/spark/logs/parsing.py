@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
-from barnabas.logs.formats import Format
 from barnabas.logs.output import fields_json, record_json
 from barnabas.logs.reader import Reader, is_continuation
 from barnabas.logs.records import UNKNOWN, Record
@@ -36,10 +35,13 @@ TRACE_IDS = (
     "trace_id", "trace.id", "traceId", "traceID", "TraceId", "otelTraceID", "dd.trace_id", "x_request_id",
     "request_id",
 )  # fmt: skip
-DURATIONS = ("duration_ms", "duration", "elapsed", "latency", "responseTime", "took", "request_time", "dur")
+DURATIONS = (
+    "duration_ms", "duration", "elapsed", "latency", "responseTime", "took", "request_time", "dur",
+    "query_time",
+)  # fmt: skip
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|µs|us|ms|s|m)?")
 _UNIT_MS = {"ns": 1e-6, "µs": 1e-3, "us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
-_IN_SECONDS = {"request_time"}  # nginx's.
+_IN_SECONDS = {"request_time", "query_time"}  # nginx's; MySQL's.
 
 Row = tuple[str, str, str, str, str | None, bytes | None, str]
 
@@ -49,7 +51,7 @@ class Parser:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._formats: Sequence[Format] = config.formats()
+        self._known = config.known()
         self._shapes = Shapes()
         self._readers: OrderedDict[str, Reader] = OrderedDict()
 
@@ -69,7 +71,9 @@ class Parser:
     def _reader(self, source: str, arrival_ms: int) -> Reader:
         reader = self._readers.pop(source, None)
         if reader is None:
-            reader = Reader(datetime.fromtimestamp(arrival_ms / 1000, UTC), self._formats)
+            reader = Reader(
+                datetime.fromtimestamp(arrival_ms / 1000, UTC), self._known, self._known.format_of(source)
+            )
         self._readers[source] = reader
         if len(self._readers) > MOST_SOURCES:
             self._readers.popitem(last=False)

@@ -47,6 +47,12 @@ class Table:
     def has(self, key: str) -> bool:
         return key in self._values
 
+    def is_table(self, key: str) -> bool:
+        return isinstance(self._values.get(key), Mapping)
+
+    def is_list(self, key: str) -> bool:
+        return isinstance(self._values.get(key), list)
+
     def given(self) -> list[str]:
         return list(self._values)
 

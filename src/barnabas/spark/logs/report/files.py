@@ -69,6 +69,7 @@ class FileResults:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._known = config.known()
         self._owners = dict(config.owners)
         self._step = 0
         self._counts: dict[tuple[int, str], _Count] = {}
@@ -81,7 +82,7 @@ class FileResults:
         tally = Tally()
         arrival_ms = round(os.stat(path).st_mtime * 1000)
         before, kinds = 0, dict[tuple[str, str], int]()
-        for record, template in parse(path, tally, self._config.formats()):
+        for record, template in parse(path, tally, self._known):
             before += 1
             if record.format == UNKNOWN:
                 self.results.add_bad(NO_FORMAT, record.message)
