@@ -52,6 +52,10 @@ class Tunnel:
     def _serve(self, program: socket.socket) -> None:
         with program, contextlib.suppress(OSError):
             plain = socket.create_connection(self._target, PATIENCE_S)
+            if _is_gone(program):
+                # It only connected: so does the tunnel, and a flood of such programs is none of handshakes.
+                plain.close()
+                return
             with self._context.wrap_socket(plain, server_hostname=self._target[0]) as secured:
                 if self._login is not None:
                     log_in(secured, *self._login)
@@ -67,6 +71,14 @@ class Tunnel:
             program.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             program.shutdown(socket.SHUT_RDWR)
         upwards.join(PATIENCE_S)
+
+
+def _is_gone(program: socket.socket) -> bool:
+    """Whether the program has closed its connection without a word."""
+    try:
+        return not program.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

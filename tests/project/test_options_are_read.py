@@ -86,4 +86,4 @@ def test_the_search_distinguishes_read_from_unread_options() -> None:
     assert is_read("log.cleaner.backoff.ms")
     assert gives_a_topic_its_value("log.segment.bytes")
     assert not is_read("log.cleaner.nothing.ms")
-    assert not is_read("max.connection.creation.rate")
+    assert not is_read("alter.log.dirs.replication.quota.window.num")

@@ -121,14 +121,14 @@ class Broker:
         self._is_up = False
         # The fatal error of this node.
         self._failure: BaseException | None = None
-        self._limits = ConnectionLimits(node.settings, node.listeners)
+        self.connection_limits = ConnectionLimits(node.settings, node.listeners)
         self._work = RequestWork(loop.timers, clock.monotonic_ns)
         self._cancel_start: Callable[[], None] = lambda: None
         self._listeners = self._make_listeners(network)
         add_node_gauges(
             self.metrics,
             image=lambda: self.image,
-            connections=lambda: self._limits.total,
+            connections=lambda: self.connection_limits.total,
             apply_errors=lambda: self.metadata.publish_errors,
             replicas=lambda: self._replicas,
             folders=lambda: self._folders,
@@ -361,7 +361,7 @@ class Broker:
                 endpoint,
                 role,
                 Dispatch(self, routes, self.authorizer, self.quotas, self.clock, self._work),
-                self._limits,
+                self.connection_limits,
                 self.metrics,
                 network=network,
                 clock=self.clock,
@@ -407,7 +407,7 @@ class Broker:
         self.layers = self.layers.with_cluster(wide).with_broker(own)
         self.settings = self.layers.settings()
         self.security.tls.apply(self.settings)
-        self._limits.configure(self.settings)
+        self.connection_limits.configure(self.settings)
         for broker_listener in self._listeners.values():
             broker_listener.make_room()
 

@@ -32,7 +32,7 @@ class Feature(StrEnum):
     SHARE_GROUPS = "share groups"
     STREAMS_GROUPS = "streams groups"
     QUOTAS = "quotas"
-    OTHER_QUOTAS = "quotas of connections, replication and the controller"
+    OTHER_QUOTAS = "quotas of moves between directories, and Java classes for quotas"
     METRICS = "metrics"
     TELEMETRY = "client telemetry"
     TIERED_STORAGE = "tiered storage"
@@ -86,5 +86,6 @@ BUILT_FEATURES = frozenset(
         Feature.OAUTHBEARER,
         Feature.DELEGATION_TOKENS,
         Feature.TRANSACTIONS,
+        Feature.QUOTAS,
     }
 )

@@ -14,7 +14,7 @@ MAX_RECORDS_PER_BATCH = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The request context: time, version and principal, and the offset of the first record."""
+    """The request context: time, version, principal and client id, and the offset of the first record."""
 
     now_ns: int
     next_offset: int
@@ -22,6 +22,7 @@ class Context:
     principal: str = ""
     # Wall time, for what is written down with a time.
     wall_ms: int = 0
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from barnabas.controller.security.existing_acls import ExistingAcls
 from barnabas.controller.store import METADATA_LOG_POLICY, StorePolicy
 from barnabas.controller.topics.colliding_names import CollidingNames
 from barnabas.controller.topics.described_configs import DescribedConfigs
+from barnabas.controller.topics.mutation_quotas import MutationQuotas
 from barnabas.controller.topics.placement import UsableBroker
 from barnabas.metadata.cluster import Broker
 from barnabas.metadata.delta import Delta
@@ -73,6 +74,7 @@ class ControllerState:
     heartbeats: Heartbeats = field(init=False)
     colliding: CollidingNames = field(init=False)
     existing_acls: ExistingAcls = field(init=False)
+    mutation_quotas: MutationQuotas = field(init=False)
     described_configs: DescribedConfigs = field(init=False, default_factory=DescribedConfigs)
     # Offsets of the registration records; a broker has caught up once it has read its own.
     registered_at: dict[int, int] = field(init=False)
@@ -89,6 +91,7 @@ class ControllerState:
         self.heartbeats = Heartbeats(self.options.session_timeout_ns)
         self.colliding = CollidingNames()
         self.existing_acls = ExistingAcls()
+        self.mutation_quotas = MutationQuotas(self.options.static)
         self.registered_at = {}
         secret = self.options.token_secret
         self.token_index = None if secret is None else TokenIndex(secret)

@@ -25,6 +25,8 @@ class StorePolicy:
     leaders_shrink_within_epoch: bool = False
     # A request may alter credentials of one user for several mechanisms.
     alters_mechanisms_together: bool = False
+    # Mutations that a request only has validated count for the client's quota, too.
+    counts_validated_mutations: bool = True
     # What is said when there are fewer brokers than replicas.
     too_few_brokers: str = (
         "The target replication factor of {wanted} cannot be reached because only {present} broker(s) are"

@@ -6,8 +6,10 @@ partitions.  Changes belong in `delta`, serialization in `snapshot`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from immutables import Map
 
@@ -34,6 +36,8 @@ class ConfigResource(IntEnum):
 
 # A quota entity: sorted pairs of type ("user", "client-id", "ip") and name; None is the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+_USER, _CLIENT_ID = "user", "client-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,32 @@ class Image:
         """The configs set for a resource; the empty name is the default for all brokers."""
         configs: Map[str, str] = self.configs.get((kind, name), _NO_CONFIGS)
         return configs
+
+
+class AppliedQuota(NamedTuple):
+    """The quota of a client, and whose usage counts together: a name is empty if it is not told apart."""
+
+    bound: float
+    user: str
+    client_id: str
+
+
+def quota_for(quotas: Quotas, key: str, user: str, client_id: str) -> AppliedQuota | None:
+    """The most specific quota of a client (KIP-55)."""
+    for entity, counted_user, counted_client_id in _quota_entities(user, client_id):
+        bound = quotas.get(entity, {}).get(key)
+        if bound is not None:
+            return AppliedQuota(bound, counted_user, counted_client_id)
+    return None
+
+
+def _quota_entities(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, str, str]]:
+    for name in (user, None):
+        yield ((_CLIENT_ID, client_id), (_USER, name)), user, client_id
+        yield ((_CLIENT_ID, None), (_USER, name)), user, client_id
+        yield ((_USER, name),), user, ""
+    yield ((_CLIENT_ID, client_id),), "", client_id
+    yield ((_CLIENT_ID, None),), "", client_id
 
 
 _NO_CONFIGS: Map[str, str] = Map()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ class PartsOnly:
         self.called: list[str] = []
         self.authorizer: Any = Part("authorizer", self.called)
         self.quotas: Any = Part("quotas", self.called)
+        self.connection_limits: Any = SimpleNamespace(rates=Part("connections", self.called))
         self.hosted_replicas: Any = Part("replicas", self.called) if is_broker else None
         self.hosted_coordinators: Any = Part("coordinators", self.called) if is_broker else None
         self.image_waits: Any = ImageWaitsPart(self.called)
@@ -67,11 +69,19 @@ def option(resource: str) -> ConfigRecord:
 @pytest.mark.parametrize(
     ("record", "is_broker", "called"),
     [
-        (option(""), True, "image settings authorizer quotas replicas coordinators responses lifecycle"),
-        (option("1"), True, "image settings authorizer quotas replicas coordinators responses lifecycle"),
-        (option("2"), True, "image authorizer quotas replicas coordinators responses lifecycle"),
-        (NoOpRecord(), True, "image authorizer quotas replicas coordinators responses lifecycle"),
-        (option("1"), False, "image settings authorizer quotas responses lifecycle"),
+        (
+            option(""),
+            True,
+            "image settings authorizer quotas connections replicas coordinators responses lifecycle",
+        ),
+        (
+            option("1"),
+            True,
+            "image settings authorizer quotas connections replicas coordinators responses lifecycle",
+        ),
+        (option("2"), True, "image authorizer quotas connections replicas coordinators responses lifecycle"),
+        (NoOpRecord(), True, "image authorizer quotas connections replicas coordinators responses lifecycle"),
+        (option("1"), False, "image settings authorizer quotas connections responses lifecycle"),
     ],
 )
 def test_the_order_is_the_same_in_every_role(record: Message, is_broker: bool, called: str) -> None:

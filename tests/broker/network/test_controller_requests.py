@@ -54,13 +54,16 @@ def test_the_controller_is_asked_a_few_at_a_time(count: int) -> None:
     asked: list[list[int]] = []
 
     class Metadata:
-        def send_for_client(self, request: Any, version: int, principal: str, host: str) -> Promise[Any]:
+        def send_for_client(
+            self, request: Any, version: int, principal: str, host: str, client_id: str
+        ) -> Promise[Any]:
             asked.append(request)
             return Promise.of(Answer(request))
 
     class Answer:
         def __init__(self, results: list[int]) -> None:
             self.results = list(results)
+            self.throttle_time_ms = len(results)
 
     class Controlled:
         metadata = Metadata()
@@ -73,6 +76,7 @@ def test_the_controller_is_asked_a_few_at_a_time(count: int) -> None:
     answer = begun(send_in_chunks(broker, call_of(19, 7), numbers, make, response_type, "results"))
     assert answer.results == numbers
     assert all(len(part) <= CHUNK_ELEMENTS for part in asked)
+    assert answer.throttle_time_ms == min(count, CHUNK_ELEMENTS), "the longest of all"
 
 
 def test_what_no_batch_could_hold_is_refused_before_it_is_looked_at() -> None:
@@ -115,7 +119,9 @@ def test_only_nodes_notice_that_a_controller_was_deposed(listener: str, is_notic
     class Metadata:
         is_active = True
 
-        def send_for_client(self, request: Any, version: int, principal: str, host: str) -> Promise[Any]:
+        def send_for_client(
+            self, request: Any, version: int, principal: str, host: str, client_id: str
+        ) -> Promise[Any]:
             asked.append(Promise())
             return asked[-1]
 
@@ -144,7 +150,9 @@ def test_a_refusal_is_not_retried_for_ever(code: ErrorCode) -> None:
     class Metadata:
         is_active = False
 
-        def send_for_client(self, request: Any, version: int, principal: str, host: str) -> Promise[Any]:
+        def send_for_client(
+            self, request: Any, version: int, principal: str, host: str, client_id: str
+        ) -> Promise[Any]:
             nonlocal count
             count += 1
             refused: Promise[Any] = Promise()

@@ -51,7 +51,7 @@ class Channel:
             request_timeout_ms=1_000,
         )
 
-    def _ask(self, message: Message, version: int, principal: str) -> Promise[Message] | None:
+    def _ask(self, message: Message, version: int, principal: str, client_id: str) -> Promise[Message] | None:
         if not self.is_active:
             return None
         self.local.append(Promise())

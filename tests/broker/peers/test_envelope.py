@@ -59,9 +59,9 @@ def test_the_controller_authorizes_by_the_clients_host(
     hosts: list[str] = []
     send = broker.metadata.send_for_client
 
-    def send_for_client(message: Any, version: int, principal: str, host: str) -> Any:
+    def send_for_client(message: Any, version: int, principal: str, host: str, client_id: str) -> Any:
         hosts.append(host)
-        return send(message, version, principal, host)
+        return send(message, version, principal, host, client_id)
 
     monkeypatch.setattr(broker.metadata, "send_for_client", send_for_client)
     settled(envelope.handle(broker, wrap_request(REQUEST, VERSION, "User:alice", host), CONTEXT))

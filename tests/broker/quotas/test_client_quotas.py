@@ -173,10 +173,11 @@ def test_a_new_quota_applies_to_earlier_usage_at_once() -> None:
 
 
 def test_quotas_that_others_hold_to_are_not_ours() -> None:
-    made = quotas(
-        quota("controller_mutation_rate", 1.0, user="u"), quota("connection_creation_rate", 1.0, ip="x")
-    )
-    assert not made.is_set
+    """The controller's own is applied by its response; nothing is counted here."""
+    assert not quotas(quota("connection_creation_rate", 1.0, ip="x")).is_set
+    made = quotas(quota("controller_mutation_rate", 1.0, user="u"))
+    assert made.is_set
+    assert made.limits_of(context()) is None
 
 
 def test_the_loop_s_time_is_limited_by_a_sample_at_most() -> None:

@@ -101,8 +101,10 @@ class FakeMetadata:
         assert self.node is not None
         return DerivedTransitions(self.node.node_id)
 
-    def send_for_client(self, request: Message, version: int, principal: str, host: str) -> Promise[Message]:
-        return self.send_request(request, version, principal, host=host)
+    def send_for_client(
+        self, request: Message, version: int, principal: str, host: str, client_id: str
+    ) -> Promise[Message]:
+        return self.send_request(request, version, principal, host=host, client_id=client_id)
 
     def start(self) -> Promise[None]:
         self.is_started = True
@@ -138,6 +140,7 @@ class FakeMetadata:
         principal: str,
         *,
         host: str = LOCALHOST,
+        client_id: str = "",
         is_forwarded: bool = False,
     ) -> Promise[Message]:
         self.asked.append((request, version, principal))

@@ -113,7 +113,7 @@ def test_hostile_inputs_are_answered_as_on_a_plain_listener(secured: Secured, li
             check=False,
             env={**os.environ, "BROKER_PID": str(secured.process.pid), "SUITE_LOGS": str(secured.folder)},
         )
-    text = done.stdout + (secured.folder / "hostile.log").read_text("utf-8", "replace")
+    text = done.stdout + done.stderr + (secured.folder / "hostile.log").read_text("utf-8", "replace")
     totals = _TOTAL.findall(text)
     assert totals[-1] == ("63", "0"), text
 

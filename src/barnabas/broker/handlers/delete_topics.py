@@ -4,7 +4,8 @@
   on.
 * A client without DESCRIBE cannot tell whether a topic of that name exists.
 * Only the active controller knows which topics exist: other nodes forward the request.
-* The request to the controller has ids, so that a topic recreated under the same name is not deleted.
+* From version 5 on the request to the controller has ids, so that a topic recreated under the same name is
+  not deleted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from barnabas.broker.network.controller_requests import (
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.request_steps import Steps, awaited
 from barnabas.broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from barnabas.controller.topics.deletions import STRICT_QUOTA_VERSION
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
@@ -41,7 +43,12 @@ def handle(
     check_controller(broker, context)
     if not broker.metadata.is_active:
         forwarded = broker.metadata.send_request(
-            request, context.api_version, context.principal, host=context.peer.host, is_forwarded=True
+            request,
+            context.api_version,
+            context.principal,
+            host=context.peer.host,
+            client_id=context.client_id,
+            is_forwarded=True,
         )
         response = yield from awaited(forwarded)
         assert isinstance(response, DeleteTopicsResponse)
@@ -60,12 +67,19 @@ def handle(
         return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
     check_count(len(chosen))
 
+    # A quota treats clients of early versions in another way; those have no ids.
+    version = _BY_ID_VERSION if context.api_version >= STRICT_QUOTA_VERSION else context.api_version
+
     def request_for(ids: list[Uuid]) -> DeleteTopicsRequest:
+        if version < _BY_ID_VERSION:
+            return DeleteTopicsRequest(
+                topic_names=[chosen[topic_id] for topic_id in ids], timeout_ms=request.timeout_ms
+            )
         states = [DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id) for topic_id in ids]
         return DeleteTopicsRequest(topics=states, timeout_ms=request.timeout_ms)
 
     response = yield from send_in_chunks(
-        broker, context, list(chosen), request_for, DeleteTopicsResponse, "responses", version=_BY_ID_VERSION
+        broker, context, list(chosen), request_for, DeleteTopicsResponse, "responses", version=version
     )
     for result in response.responses:
         # The client's version may identify topics by name only.

@@ -90,7 +90,7 @@ class AutoTopics:
                 self._in_flight.add(name)
                 requested.append(creatable_topic(name, self._broker.settings))
         if requested:
-            self._send(requested, context.principal)
+            self._send(requested, context.principal, context.client_id)
         return codes
 
     def create_internal(self, name: str) -> None:
@@ -99,14 +99,16 @@ class AutoTopics:
             self._in_flight.add(name)
             self._send([creatable_topic(name, self._broker.settings)], OWN_PRINCIPAL)
 
-    def _send(self, topics: list[CreateTopicsRequest.CreatableTopic], principal: str) -> None:
+    def _send(
+        self, topics: list[CreateTopicsRequest.CreatableTopic], principal: str, client_id: str = ""
+    ) -> None:
         request = CreateTopicsRequest(
             topics=topics, timeout_ms=self._broker.settings["request.timeout.ms"], validate_only=False
         )
         names = [topic.name for topic in topics]
-        self._broker.metadata.send_request(request, _CREATE_TOPICS_VERSION, principal).then(
-            partial(self._created, names), partial(self._failed, names)
-        )
+        self._broker.metadata.send_request(
+            request, _CREATE_TOPICS_VERSION, principal, client_id=client_id
+        ).then(partial(self._created, names), partial(self._failed, names))
 
     def _created(self, names: list[str], response: Message) -> None:
         self._in_flight.difference_update(names)

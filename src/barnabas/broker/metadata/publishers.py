@@ -16,6 +16,7 @@ from typing import Protocol
 from barnabas.broker.coordinators.coordinators import Coordinators
 from barnabas.broker.metadata.image_waits import ImageWaits
 from barnabas.broker.modes.metadata import BrokerLifecycle
+from barnabas.broker.network.connection_limits import ConnectionLimits
 from barnabas.broker.quotas.client_quotas import Quotas
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.security.authorizer import Authorizer
@@ -32,6 +33,9 @@ class PublishingBroker(Protocol):
 
     @property
     def quotas(self) -> Quotas: ...
+
+    @property
+    def connection_limits(self) -> ConnectionLimits: ...
 
     @property
     def lifecycle(self) -> BrokerLifecycle: ...
@@ -89,6 +93,7 @@ def _publish_acls(broker: PublishingBroker, delta: Delta, image: Image) -> None:
 
 def _publish_quotas(broker: PublishingBroker, delta: Delta, image: Image) -> None:
     broker.quotas.apply(delta)
+    broker.connection_limits.rates.apply(delta)
 
 
 def _publish_replicas(broker: PublishingBroker, delta: Delta, image: Image) -> None:

@@ -115,12 +115,15 @@ class ClusterMetadata(Protocol):
         principal: str,
         *,
         host: str = LOCALHOST,
+        client_id: str = "",
         is_forwarded: bool = False,
     ) -> Promise[Message]:
         """A request of this broker to the active controller, wherever it is."""
         ...
 
-    def send_for_client(self, request: Message, version: int, principal: str, host: str) -> Promise[Message]:
+    def send_for_client(
+        self, request: Message, version: int, principal: str, host: str, client_id: str
+    ) -> Promise[Message]:
         """A request that a client sent to this broker, authorized here."""
         ...
 

@@ -2,7 +2,7 @@
 
 At `max.connections` new connections wait in the listen queue until another one is closed; the inter-broker
 listener is exempt unless it is the only one (KIP-402).  Above `max.connections.per.ip` a new connection is
-closed.  `max.connection.creation.rate` (KIP-612) is not enforced.
+closed.  How fast connections may come belongs in `quotas.connection_rates`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from barnabas.broker.quotas.connection_rates import ConnectionRates
 from barnabas.config.node.listeners import Listeners, split_map
 from barnabas.config.settings import Settings
 
@@ -24,12 +25,19 @@ class ConnectionLimits:
         self.by_listener: dict[str, int] = {end.listener_name: 0 for end in listeners.listeners}
         self._by_host: defaultdict[str, int] = defaultdict(int)
         self._protected = listeners.inter_broker_name if len(self.by_listener) > 1 else None
+        exempt = (
+            listeners.controller_names
+            if self._protected is None
+            else (*listeners.controller_names, self._protected)
+        )
+        self.rates = ConnectionRates(settings, self.by_listener, exempt)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
         """Applies these limits; they may change while the broker runs."""
         self._max: int = settings[_MAX]
         self._max_per_ip: int = settings[_MAX_PER_IP]
+        self.rates.configure(settings)
         self._overrides: Mapping[str, int] = {
             host: int(limit)
             for host, limit in split_map(_MAX_PER_IP, settings[f"{_MAX_PER_IP}.overrides"]).items()

@@ -61,7 +61,14 @@ def _send(
     not notice: its request goes to the next controller, as if this node had forwarded it before (KIP-590).
     """
     version = context.api_version if version is None else version
-    send = partial(broker.metadata.send_for_client, request, version, context.principal, context.peer.host)
+    send = partial(
+        broker.metadata.send_for_client,
+        request,
+        version,
+        context.principal,
+        context.peer.host,
+        context.client_id,
+    )
     answer = send()
     if is_for_controller(broker, context):
         return answer
@@ -111,8 +118,13 @@ def send_in_chunks(
             merged = response
         else:
             getattr(merged, results).extend(getattr(response, results))
+            _throttle_longest(merged, response)
     assert merged is not None, "there is at least one request"
     return merged
+
+
+def _throttle_longest(merged: Any, response: Any) -> None:
+    merged.throttle_time_ms = max(merged.throttle_time_ms, response.throttle_time_ms)
 
 
 def send_by_partition(

@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 # How often idle connections are closed, or a fourth of the idle time if that is shorter.
 IDLE_SWEEP_MS = 10_000
+# Connections of a listener that are turned away and still open; beyond that they are closed at once.
+MAX_TURNED_AWAY = 1_000
 # How long a connection may take to log in, TLS handshake included: until then it costs memory that nobody
 # answers for, and a byte now and then would keep it from being idle.
 LOGIN_TIMEOUT_MS = 60_000
@@ -63,6 +65,7 @@ class RequestStream(StreamHandler):
         "_broker_listener",
         "_busy",
         "_connection",
+        "_delay_ms",
         "_draining",
         "_limit",
         "_muted",
@@ -76,7 +79,8 @@ class RequestStream(StreamHandler):
 
     _connection: Connection
 
-    def __init__(self, broker_listener: BrokerListener, peer: Address) -> None:
+    def __init__(self, broker_listener: BrokerListener, peer: Address, delay_ms: int = 0) -> None:
+        self._delay_ms = delay_ms
         self._broker_listener = broker_listener
         self._serve: Callable[[memoryview, RequestStream], None] = broker_listener.dispatch.serve
         self._limit = broker_listener.max_request_bytes
@@ -108,6 +112,8 @@ class RequestStream(StreamHandler):
     def connected(self, connection: Connection) -> None:
         self._connection = connection
         self._broker_listener.joined(self)
+        if self._delay_ms:
+            self.mute(self._delay_ms)
 
     def secured(self, peer: TlsPeer) -> None:
         self.context.principal = self._broker_listener.principal_of(peer)
@@ -224,6 +230,30 @@ class RequestStream(StreamHandler):
         self._connection.close()
 
 
+class TurnedAway(StreamHandler):
+    """A connection of an address whose connections come too fast: never read, and closed after a while."""
+
+    __slots__ = ("_broker_listener", "_connection", "_wait_ms")
+
+    wants_tls = False
+    _connection: Connection
+
+    def __init__(self, broker_listener: BrokerListener, wait_ms: int) -> None:
+        self._broker_listener = broker_listener
+        self._wait_ms = wait_ms
+
+    def connected(self, connection: Connection) -> None:
+        self._connection = connection
+        connection.pause_reading()
+        self._broker_listener.turned_away(self, self._wait_ms)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def closed(self, reason: CloseReason, error: BaseException | None) -> None:
+        self._broker_listener.turned_away_left(self)
+
+
 class BrokerListener:
     """One listener of `listeners`, with its role."""
 
@@ -258,6 +288,9 @@ class BrokerListener:
         self._max_idle_ms = max_idle_ms
         # A dict for its order: a simulation must not depend on object addresses.
         self._streams: dict[RequestStream, None] = {}
+        self._turned_away: dict[TurnedAway, None] = {}
+        # Until then no connection is accepted, as they come too fast.
+        self._accepts_again_ns = 0
         self._listener: Listener | None = None
         self._is_open = False
         self.on_empty: Callable[[], None] | None = None
@@ -295,7 +328,7 @@ class BrokerListener:
         """Accepts connections if the limits allow it; called whenever a connection is closed."""
         if self._listener is None or not self._is_open:
             return
-        if self._limits.has_room(self.name):
+        if self.clock.monotonic_ns() >= self._accepts_again_ns and self._limits.has_room(self.name):
             self._listener.resume_accepting()
         else:
             self._listener.pause_accepting()
@@ -315,18 +348,32 @@ class BrokerListener:
     def _stop_listening(self) -> None:
         self._is_open = False
         self._timers.cancel((self, "sweep"))
+        self._timers.cancel((self, "rate"))
+        for turned_away in list(self._turned_away):
+            turned_away.close()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
 
     def _accept(self, peer: Address) -> StreamHandler | None:
+        now_ns = self.clock.monotonic_ns()
+        arrival = self._limits.rates.arrived(self.name, peer.host, now_ns // NS_PER_MS)
+        if arrival.turned_away_ms:
+            self._metrics.connections_refused += 1
+            return (
+                TurnedAway(self, arrival.turned_away_ms) if len(self._turned_away) < MAX_TURNED_AWAY else None
+            )
         if not self._limits.is_welcome(peer.host):
             self._metrics.connections_refused += 1
             logger.info(
                 "refusing a connection from %s: it has as many as max.connections.per.ip allows", peer.host
             )
             return None
-        return RequestStream(self, peer)
+        if arrival.delay_ms:
+            self._accepts_again_ns = now_ns + arrival.delay_ms * NS_PER_MS
+            self._timers.set((self, "rate"), self._accepts_again_ns, self.make_room)
+            self.make_room()
+        return RequestStream(self, peer, arrival.delay_ms)
 
     # Callbacks of the streams -------------------------------------------------------------------------------
 
@@ -345,6 +392,14 @@ class BrokerListener:
         self.make_room()
         if not self._streams and self.on_empty is not None:
             self.on_empty()
+
+    def turned_away(self, stream: TurnedAway, wait_ms: int) -> None:
+        self._turned_away[stream] = None
+        self._timers.set((stream, "wait"), self.clock.monotonic_ns() + wait_ms * NS_PER_MS, stream.close)
+
+    def turned_away_left(self, stream: TurnedAway) -> None:
+        self._turned_away.pop(stream, None)
+        self._timers.cancel((stream, "wait"))
 
     def failed(self, stream: RequestStream, error: BaseException | None) -> None:
         self._metrics.connections_failed += 1

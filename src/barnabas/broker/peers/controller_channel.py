@@ -36,6 +36,7 @@ class _Request(NamedTuple):
     version: int
     principal: str
     host: str
+    client_id: str
     deadline_ns: int
     response: Promise[Message]
     # The controller that decides authorizes it, too: it may not be decided here without that.
@@ -53,7 +54,7 @@ class ControllerChannel:
         self,
         peers: Peers,
         find: Callable[[], Address | None],
-        ask_local: Callable[[Message, int, str], Promise[Message] | None],
+        ask_local: Callable[[Message, int, str, str], Promise[Message] | None],
         is_local: Callable[[], bool],
         *,
         clock: Clock,
@@ -77,6 +78,7 @@ class ControllerChannel:
         principal: str,
         *,
         host: str = LOCALHOST,
+        client_id: str = "",
         is_forwarded: bool = False,
     ) -> Promise[Message]:
         """Completed with the controller's response; fails with REQUEST_TIMED_OUT if there is none in time.
@@ -86,7 +88,7 @@ class ControllerChannel:
         """
         response: Promise[Message] = Promise()
         deadline_ns = self._clock.monotonic_ns() + self._request_timeout_ms * NS_PER_MS
-        request = _Request(message, version, principal, host, deadline_ns, response, is_forwarded)
+        request = _Request(message, version, principal, host, client_id, deadline_ns, response, is_forwarded)
         if self._is_closed:
             response.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
         elif len(self._waiting) >= MAX_WAITING:
@@ -123,7 +125,7 @@ class ControllerChannel:
 
     def _local_response(self, request: _Request) -> Promise[Message] | None:
         if not request.is_forwarded:
-            return self._ask_local(request.message, request.version, request.principal)
+            return self._ask_local(request.message, request.version, request.principal, request.client_id)
         if not self._is_local():
             return None
         refused: Promise[Message] = Promise()
@@ -184,7 +186,7 @@ def _is_own(request: _Request) -> bool:
 
 
 def _envelope(request: _Request, _: int) -> EnvelopeRequest:
-    return wrap_request(request.message, request.version, request.principal, request.host)
+    return wrap_request(request.message, request.version, request.principal, request.host, request.client_id)
 
 
 def _is_wrong_controller(message: Message) -> bool:

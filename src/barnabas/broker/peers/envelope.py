@@ -14,7 +14,6 @@ from barnabas.protocol.primitives import ProtocolError
 from barnabas.protocol.records.principal import DefaultPrincipalData
 from barnabas.protocol.schema import Message
 
-CLIENT_ID = "barnabas"
 PRINCIPAL_VERSION = 0
 # Of IPv4 and IPv6.
 ADDRESS_SIZES = (4, 16)
@@ -24,12 +23,15 @@ _VERSION = struct.Struct(">h")
 _CORRELATION_ID = 0
 
 
-def wrap_request(message: Message, version: int, principal: str, host: str) -> EnvelopeRequest:
-    """The envelope of a request; the controller authorizes it by the client's principal and host."""
+def wrap_request(
+    message: Message, version: int, principal: str, host: str, client_id: str = ""
+) -> EnvelopeRequest:
+    """The envelope of a request; the controller authorizes it by the client's principal and host, and finds
+    its quota by principal and client id."""
     kind, _, name = principal.partition(":")
     data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
     return EnvelopeRequest(
-        request_data=write_request(message, version, _CORRELATION_ID, CLIENT_ID)[SIZE_BYTES:],
+        request_data=write_request(message, version, _CORRELATION_ID, client_id)[SIZE_BYTES:],
         request_principal=_VERSION.pack(PRINCIPAL_VERSION) + data.encode(PRINCIPAL_VERSION),
         client_host_address=_packed(host),
     )

@@ -1,6 +1,7 @@
 """Client quotas (KIP-13, KIP-55, KIP-124, KIP-219): which quota applies to a client, and its usage.
 
-The computation of rates belongs in rates.py.
+The computation of rates belongs in rates.py; the controller itself counts mutations of topics (KIP-599) and
+says the throttle time in its response, which is applied here.
 
 Without quotas a request only checks `is_set`.  A client above its quota gets its response at once with the
 throttle time, and its connection is muted for that time.
@@ -8,7 +9,6 @@ throttle time, and its connection is muted for that time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -16,8 +16,10 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.quotas.rates import Rate, Window, throttle_ms
 from barnabas.config.settings import Settings
+from barnabas.controller.topics.mutation_quotas import MUTATION
 from barnabas.metadata.delta import Delta
-from barnabas.metadata.image import Image, QuotaEntity
+from barnabas.metadata.image import Image, quota_for
+from barnabas.metadata.image import Quotas as QuotasByEntity
 from barnabas.runtime.clock import Clock
 
 PRODUCE_KEY = 0
@@ -30,7 +32,6 @@ IDLE_CHECK_INTERVAL_MS = 1_000
 # Longer client ids are replaced by their hashes.
 MAX_CLIENT_ID_LENGTH = 249
 _TOO_MANY = "\0too many"
-_USER, _CLIENT = "user", "client-id"
 # A second of the loop's time is 100 percent.
 _PERCENT_PER_NS = 100 / 1e9
 
@@ -137,7 +138,7 @@ class ClientQuotas:
         self.is_set = False
         self._clock = clock
         self._window = Window(settings["quota.window.num"], settings["quota.window.size.seconds"] * 1000)
-        self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
+        self._quotas: QuotasByEntity = {}
         # By user and client id; None if no quota applies.
         self._limits: dict[tuple[str, str], ClientLimits | None] = {}
         # By quota, user and client id; a name is empty if all share the rate.
@@ -147,7 +148,7 @@ class ClientQuotas:
     def load(self, image: Image) -> None:
         self._quotas = image.quotas
         self.is_set = any(
-            key in values for values in image.quotas.values() for key in (PRODUCE, FETCH, REQUEST)
+            key in values for values in image.quotas.values() for key in (PRODUCE, FETCH, REQUEST, MUTATION)
         )
         self._limits.clear()
 
@@ -176,11 +177,8 @@ class ClientQuotas:
 
     def _meter(self, key: str, user: str, client_id: str) -> Meter | None:
         """Returns the meter of the most specific quota; all clients that it is set for share the rate."""
-        for entity, by_user, by_client in _entities(user, client_id):
-            bound = self._quotas.get(entity, {}).get(key)
-            if bound is not None:
-                return Meter(self._rate(key, user if by_user else "", client_id if by_client else ""), bound)
-        return None
+        quota = quota_for(self._quotas, key, user, client_id)
+        return None if quota is None else Meter(self._rate(key, quota.user, quota.client_id), quota.bound)
 
     def _rate(self, key: str, user: str, client_id: str) -> Rate:
         rate = self._rates.get((key, user, client_id))
@@ -209,13 +207,3 @@ class ClientQuotas:
 def _digest(client_id: str) -> str:
     """Replaces a long client id, which would waste memory; no quota can be set for one."""
     return "sha256:" + sha256(client_id.encode("utf-8", "replace")).hexdigest()
-
-
-def _entities(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, bool]]:
-    """Yields entities in the order of KIP-55, and whether users and client ids have their own rates."""
-    for name in (user, None):
-        yield ((_CLIENT, client_id), (_USER, name)), True, True
-        yield ((_CLIENT, None), (_USER, name)), True, True
-        yield ((_USER, name),), True, False
-    yield ((_CLIENT, client_id),), False, True
-    yield ((_CLIENT, None),), False, True

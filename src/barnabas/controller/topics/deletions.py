@@ -8,12 +8,16 @@ from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import ZERO_UUID, Uuid
 from barnabas.controller.decision import NO_ERROR, ApiError, Context, Decision
 from barnabas.controller.state import ControllerState
+from barnabas.controller.topics.topics import mutation_quota
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.protocol.records.metadata import RemoveTopicRecord
+from barnabas.protocol.schema import Message
 
 Result = DeleteTopicsResponse.DeletableTopicResult
 # Before this version, disabled deletion was reported as an invalid request.
 DISABLED_ERROR_VERSION = 3
+# From this version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599).
+STRICT_QUOTA_VERSION = 5
 
 
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest, context: Context) -> Decision:
@@ -38,9 +42,17 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest, context:
         else:
             results.append(_refused(None, ZERO_UUID, "Neither topic name nor id were specified."))
     chosen = _choose(state, names, ids, results)
-    results += [_result(name, topic_id, NO_ERROR) for topic_id, name in chosen.items()]
-    records = [RemoveTopicRecord(topic_id=topic_id) for topic_id in chosen]
-    return Decision(records, DeleteTopicsResponse(throttle_time_ms=0, responses=results))
+    quota = mutation_quota(state, context, STRICT_QUOTA_VERSION, validate_only=False)
+    records: list[Message] = []
+    for topic_id, name in chosen.items():
+        api_error = NO_ERROR
+        try:
+            quota.record(len(state.image.topics[topic_id].partitions))
+            records.append(RemoveTopicRecord(topic_id=topic_id))
+        except KafkaError as error:
+            api_error = ApiError.of(error)
+        results.append(_result(name, topic_id, api_error))
+    return Decision(records, DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=results))
 
 
 def _choose(

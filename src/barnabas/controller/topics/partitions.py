@@ -13,13 +13,16 @@ from barnabas.controller.topics.assignments import (
     manual_partition,
     placed_partitions,
 )
-from barnabas.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST
+from barnabas.controller.topics.mutation_quotas import MutationQuota, NoMutationQuota
+from barnabas.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST, mutation_quota
 from barnabas.metadata.topics import Partition
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from barnabas.protocol.schema import Message
 
 CreatePartitionsTopic = CreatePartitionsRequest.Topic
 Result = CreatePartitionsResponse.TopicResult
+# From this version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599).
+STRICT_QUOTA_VERSION = 3
 
 
 def create_partitions(state: ControllerState, request: CreatePartitionsRequest, context: Context) -> Decision:
@@ -31,10 +34,11 @@ def create_partitions(state: ControllerState, request: CreatePartitionsRequest, 
         if count > 1
     ]
     records: list[Message] = []
+    quota = mutation_quota(state, context, STRICT_QUOTA_VERSION, validate_only=request.validate_only)
     for topic in request.topics:
         if counts[topic.name] == 1:
-            results.append(_result(topic.name, _add_partitions(state, topic, records)))
-    reply = CreatePartitionsResponse(throttle_time_ms=0, results=results)
+            results.append(_result(topic.name, _add_partitions(state, topic, records, quota)))
+    reply = CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=results)
     return Decision([] if request.validate_only else records, reply)
 
 
@@ -43,10 +47,13 @@ def _result(name: str, api_error: ApiError) -> Result:
 
 
 def _add_partitions(
-    state: ControllerState, requested: CreatePartitionsTopic, records: list[Message]
+    state: ControllerState,
+    requested: CreatePartitionsTopic,
+    records: list[Message],
+    quota: MutationQuota | NoMutationQuota,
 ) -> ApiError:
     try:
-        records += _new_records(state, requested)
+        records += _new_records(state, requested, quota)
     except KafkaError as error:
         if error.code is ErrorCode.POLICY_VIOLATION:
             raise
@@ -54,7 +61,9 @@ def _add_partitions(
     return NO_ERROR
 
 
-def _new_records(state: ControllerState, requested: CreatePartitionsTopic) -> list[Message]:
+def _new_records(
+    state: ControllerState, requested: CreatePartitionsTopic, quota: MutationQuota | NoMutationQuota
+) -> list[Message]:
     topic = state.image.topic_named(requested.name)
     if topic is None or topic.name in state.deleting:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -71,6 +80,7 @@ def _new_records(state: ControllerState, requested: CreatePartitionsTopic) -> li
             f"Attempted to add {additional} additional partition(s), but only {len(requested.assignments)}"
             " assignment(s) were specified.",
         )
+    quota.record(additional)
     if additional > MAX_PARTITIONS_PER_REQUEST:
         # Checked before placement because the count is untrusted input.
         raise too_large()

@@ -21,6 +21,7 @@ from barnabas.controller.topics.assignments import (
     manual_partition,
     placed_partitions,
 )
+from barnabas.controller.topics.mutation_quotas import NO_MUTATION_QUOTA, MutationQuota, NoMutationQuota
 from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import Partition
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -31,6 +32,8 @@ from barnabas.runtime.random import random_uuid
 # The maximum number of partitions per request (Apache Kafka's limit).
 MAX_PARTITIONS_PER_REQUEST = 10_000
 USE_DEFAULT = -1
+# From this version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599).
+STRICT_QUOTA_VERSION = 6
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 Result = CreateTopicsResponse.CreatableTopicResult
@@ -44,15 +47,25 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, context:
     ]
     _check_total(accepted, state.settings["num.partitions"])
     records: list[Message] = []
-    results = [_create(state, topic, records) for topic in accepted]
+    quota = mutation_quota(state, context, STRICT_QUOTA_VERSION, validate_only=request.validate_only)
+    results = [_create(state, topic, records, quota) for topic in accepted]
     for name, count in counts.items():
         if count > 1:
             results.append(_rejection(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
             message = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
             results.append(_rejection(name, ApiError(ErrorCode.INVALID_REQUEST, message)))
-    reply = CreateTopicsResponse(throttle_time_ms=0, topics=results)
+    reply = CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=results)
     return Decision([] if request.validate_only else records, reply)
+
+
+def mutation_quota(
+    state: ControllerState, context: Context, strict_from: int, *, validate_only: bool
+) -> MutationQuota | NoMutationQuota:
+    """The quota that counts the partitions of a request."""
+    if validate_only and not state.options.policy.counts_validated_mutations:
+        return NO_MUTATION_QUOTA
+    return state.mutation_quotas.of(state.image, context, strict_from=strict_from)
 
 
 def _check_total(topics: Sequence[CreatableTopic], default: int) -> None:
@@ -70,11 +83,17 @@ def _rejection(name: str, api_error: ApiError) -> Result:
     return Result(name=name, error_code=api_error.code, error_message=api_error.message)
 
 
-def _create(state: ControllerState, topic: CreatableTopic, records: list[Message]) -> Result:
+def _create(
+    state: ControllerState,
+    topic: CreatableTopic,
+    records: list[Message],
+    quota: MutationQuota | NoMutationQuota,
+) -> Result:
     try:
         _check_new_name(state, topic.name)
         config_records = _config_records(state, topic)
         partitions = _partitions(state, topic)
+        quota.record(len(partitions))
     except KafkaError as error:
         return _rejection(topic.name, ApiError.of(error))
     topic_id = random_uuid(state.random)

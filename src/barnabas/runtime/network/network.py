@@ -74,6 +74,9 @@ class NetworkLimits:
 class StreamHandler:
     """The handler of a connection: a sans-IO protocol.  Override what you need."""
 
+    # Whether a listener with TLS speaks it with this peer: a handshake is work for one that is turned away.
+    wants_tls = True
+
     def connected(self, connection: Connection) -> None:
         """The connection is established; called once, first.  An exception closes it."""
 

@@ -126,7 +126,7 @@ class TcpListener:
                 self.refused += 1
                 sock.close()
             else:
-                self._network.adopt(sock, handler, self._tls)
+                self._network.adopt(sock, handler, self._tls if handler.wants_tls else None)
             if self._paused:
                 return
 

@@ -48,6 +48,7 @@ class BrokerView(ABC):
         principal: str,
         *,
         host: str = LOCALHOST,
+        client_id: str = "",
         is_forwarded: bool = False,
     ) -> Promise[Message]: ...
 
@@ -78,6 +79,8 @@ class BrokerView(ABC):
     def transition_policy(self) -> DerivedTransitions:
         return DerivedTransitions(self._node.node_id)
 
-    def send_for_client(self, request: Message, version: int, principal: str, host: str) -> Promise[Message]:
+    def send_for_client(
+        self, request: Message, version: int, principal: str, host: str, client_id: str
+    ) -> Promise[Message]:
         """To the active controller, wherever it is (KIP-590)."""
-        return self.send_request(request, version, principal, host=host)
+        return self.send_request(request, version, principal, host=host, client_id=client_id)

@@ -88,7 +88,7 @@ class ControllerDriver:
 
     # Requests
 
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
+    def ask(self, request: Message, version: int, principal: str, client_id: str = "") -> Promise[Message]:
         """Decides, appends, and responds when it is committed; REQUEST_TIMED_OUT if that takes too long."""
         response: Promise[Message] = Promise()
         try:
@@ -98,6 +98,7 @@ class ControllerDriver:
                 next_offset=self._store.end_offset,
                 version=version,
                 principal=principal,
+                client_id=client_id,
                 wall_ms=self._clock.wall_ms(),
             )
             decision = self.controller.decide(request, context)

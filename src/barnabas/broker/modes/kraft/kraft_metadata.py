@@ -156,6 +156,7 @@ class KraftMetadata(BrokerView):
         principal: str,
         *,
         host: str = LOCALHOST,
+        client_id: str = "",
         is_forwarded: bool = False,
     ) -> Promise[Message]:
         """The controller channel: completed when all records that the response depends on are committed.
@@ -169,15 +170,17 @@ class KraftMetadata(BrokerView):
         if is_forwarded or not self.is_active:
             assert self._channel is not None, "it is connected before it is used"
             return self._channel.send_request(
-                request, version, principal, host=host, is_forwarded=is_forwarded
+                request, version, principal, host=host, client_id=client_id, is_forwarded=is_forwarded
             )
         if isinstance(request, DescribeQuorumRequest | AddRaftVoterRequest | RemoveRaftVoterRequest):
             return self.ask_quorum(request, version)
-        return self._components.driver.ask(request, version, principal)
+        return self._components.driver.ask(request, version, principal, client_id)
 
-    def _ask_local(self, request: Message, version: int, principal: str) -> Promise[Message] | None:
+    def _ask_local(
+        self, request: Message, version: int, principal: str, client_id: str
+    ) -> Promise[Message] | None:
         """For a request in the channel: this node's own controller may have become active meanwhile."""
-        return self.send_request(request, version, principal) if self.is_active else None
+        return self.send_request(request, version, principal, client_id=client_id) if self.is_active else None
 
     @property
     def log_start_offset(self) -> int:

@@ -183,6 +183,7 @@ class ZooKeeperMetadata:
         principal: str,
         *,
         host: str = LOCALHOST,
+        client_id: str = "",
         is_forwarded: bool = False,
     ) -> Promise[Message]:
         """Requests are not forwarded for clients, who find the controller themselves."""
@@ -190,7 +191,9 @@ class ZooKeeperMetadata:
             return _refused()
         return self._channel.send_request(request, version, OWN_PRINCIPAL)
 
-    def send_for_client(self, request: Message, version: int, principal: str, host: str) -> Promise[Message]:
+    def send_for_client(
+        self, request: Message, version: int, principal: str, host: str, client_id: str
+    ) -> Promise[Message]:
         if isinstance(request, LOCAL_REQUESTS):
             return self._run(self._admin.carry_out(request, version, principal))
         if not self.is_active:
@@ -198,7 +201,7 @@ class ZooKeeperMetadata:
         if isinstance(request, AlterUserScramCredentialsRequest):
             return self._run(self._admin.carry_out(request, version, principal))
         assert self._controller is not None, "it is active"
-        return self._controller.ask(request, version, principal)
+        return self._controller.ask(request, version, principal, client_id)
 
     def controller_request(self, request: ControllerRequest) -> Promise[Message]:
         """LeaderAndIsr, UpdateMetadata or StopReplica of the controller."""
@@ -208,11 +211,13 @@ class ZooKeeperMetadata:
         """From this node's own controller."""
         return self.inbound.handle(request)  # type: ignore[arg-type]  # it sends these three alone
 
-    def _ask_local(self, request: Message, version: int, principal: str) -> Promise[Message] | None:
+    def _ask_local(
+        self, request: Message, version: int, principal: str, client_id: str
+    ) -> Promise[Message] | None:
         controller = self._controller
         if controller is None or controller.active_epoch is None:
             return None
-        return controller.ask(request, version, principal)
+        return controller.ask(request, version, principal, client_id)
 
     def _controller_address(self) -> Address | None:
         broker = self.image.brokers.get(self.leader_id)

@@ -13,6 +13,7 @@ from barnabas.base.errors import ErrorCode
 from barnabas.broker.modes.kraft import snapshot_generator as snapshotting
 from barnabas.controller.state import ControllerState
 from barnabas.controller.topics import partitions
+from barnabas.controller.topics.mutation_quotas import MutationQuota, NoMutationQuota
 from barnabas.metadata import snapshot
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.schema import Message
@@ -85,8 +86,12 @@ def partitions_are_promised() -> Iterator[None]:
     """The last partition of a CreatePartitions request is in the response only."""
     healthy = partitions._new_records
 
-    def new_records(state: ControllerState, requested: CreatePartitionsRequest.Topic) -> list[Message]:
-        return healthy(state, requested)[:-1]
+    def new_records(
+        state: ControllerState,
+        requested: CreatePartitionsRequest.Topic,
+        quota: MutationQuota | NoMutationQuota,
+    ) -> list[Message]:
+        return healthy(state, requested, quota)[:-1]
 
     with patched(partitions, "_new_records", new_records):
         yield

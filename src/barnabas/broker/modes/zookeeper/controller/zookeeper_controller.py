@@ -66,6 +66,7 @@ ZOOKEEPER_POLICY = StorePolicy(
     no_topic="The partition does not exist.",
     no_partition="The partition does not exist.",
     placement_refused="",
+    counts_validated_mutations=False,
 )
 
 
@@ -193,23 +194,27 @@ class ZooKeeperController:
         self._timers.cancel((self, "unsure"))
         return Promise.of(None)
 
-    def ask(self, request: Message, version: int, principal: str) -> Promise[Message]:
+    def ask(self, request: Message, version: int, principal: str, client_id: str = "") -> Promise[Message]:
         """Decides on a request; completed when everything that the response depends on is stored."""
         if self.active_epoch is None:
             refused: Promise[Message] = Promise()
             refused.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the controller"))
             return refused
         if isinstance(request, DeleteTopicsRequest):
-            return self._delete_topics(request, version, principal)
+            return self._delete_topics(request, version, principal, client_id)
         if isinstance(request, UpdateFeaturesRequest):
             return Promise.of(_no_features(request, version))
-        return self.driver.ask(request, version, principal)
+        return self.driver.ask(request, version, principal, client_id)
 
-    def _delete_topics(self, request: DeleteTopicsRequest, version: int, principal: str) -> Promise[Message]:
+    def _delete_topics(
+        self, request: DeleteTopicsRequest, version: int, principal: str, client_id: str
+    ) -> Promise[Message]:
         """The request is stored; the deletion itself may take as long as a broker is down."""
         response: Promise[Message] = Promise()
         controller = self.driver.controller
-        context = Context(self._clock.monotonic_ns(), self.store.end_offset, version, principal)
+        context = Context(
+            self._clock.monotonic_ns(), self.store.end_offset, version, principal, client_id=client_id
+        )
         try:
             decision = controller.decide(request, context)
         except KafkaError as error:
