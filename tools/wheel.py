@@ -2,7 +2,7 @@
 
 For each Python from 3.11 at hand, and once more without a compiled engine: a fresh environment, the wheel
 with nothing else of this project, a broker, records to it and back, the same from a typed program.  With
-`--extras` the extras are installed too.
+`--extras` the extras are installed too, and a user's test runs with the test kit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 DIST = PROJECT / "dist"
 LOWEST = (3, 11)
 PATIENCE_S = 1_800
-EXTRAS = ("speed", "arrow", "avro")
+# Without Spark and Java, which are large; the tests run them.
+EXTRAS = ("speed", "arrow", "avro", "testing", "security", "zookeeper", "tables")
 PROGRAM = """\
 import sys
 from barnabas.client.serialization import JSON
@@ -37,6 +38,18 @@ with Consumer(options, "tried", auto_offset_reset="earliest", value_deserializer
     record = consumer.getone(timeout_ms=60_000)
 assert record.value == {"n": 1}, record
 print("ok", metadata.offset)
+"""
+# A user's test, which imports what the extras bring.
+KIT_TEST = """\
+import cryptography, deltalake, duckdb, fastavro, isal, kazoo, pyarrow, pyiceberg
+from barnabas.client.sync import Producer
+from barnabas.testing import Kafka
+
+
+def test_a_record_arrives(kafka: Kafka) -> None:
+    topic = kafka.topic("greetings")
+    Producer({"bootstrap.servers": kafka.bootstrap_servers}).send_and_wait(topic.name, b'"hello"')
+    assert topic.records(n=1)[0].json == "hello"
 """
 
 
@@ -117,6 +130,9 @@ def attempt(python: str, wheel: Path, folder: Path, extras: tuple[str, ...]) -> 
         run(barnabas, "topic", "create", "tried", "-b", server, env=state)
         assert run(str(own), "program.py", server, env=state, cwd=folder) == "ok 0\n"
         assert run(barnabas, "consume", "tried", "-b", server, "--value-only", env=state) == '{"n":1}\n'
+    if "testing" in extras:
+        (folder / "test_kit.py").write_text(KIT_TEST, "utf-8")
+        assert "1 passed" in run(str(own), "-m", "pytest", "-q", "test_kit.py", env=state, cwd=folder)
     return re.sub(r"\s+", " ", engine).strip()[:60]
 
 
