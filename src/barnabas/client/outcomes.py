@@ -12,11 +12,7 @@ V = TypeVar("V")
 
 
 class Outcomes(Mapping[K, V], Generic[K, V]):
-    """Values by key; accessing a key that failed raises its error.
-
-    `errors` has the failures and `values_by_key` the successes; `raise_first()` raises the first failure, for
-    callers that need all to succeed.
-    """
+    """Values by key; accessing a key that failed raises its error."""
 
     __slots__ = ("_found",)
 
@@ -42,19 +38,22 @@ class Outcomes(Mapping[K, V], Generic[K, V]):
         return f"Outcomes({self._found!r})"
 
     def error_of(self, key: K) -> KafkaError | None:
+        """The error of a key; None if it has a value."""
         value = self._found[key]
         return value if isinstance(value, KafkaError) else None
 
     @property
     def errors(self) -> dict[K, KafkaError]:
+        """The failures by key."""
         return {key: value for key, value in self._found.items() if isinstance(value, KafkaError)}
 
     @property
     def values_by_key(self) -> dict[K, V]:
+        """The successes by key."""
         return {key: value for key, value in self._found.items() if not isinstance(value, KafkaError)}
 
     def raise_first(self) -> Outcomes[K, V]:
-        """Raise the first error, if there is one; else return self."""
+        """Raise the first error, if there is one; else return self: for callers that need all to succeed."""
         for error in self.errors.values():
             raise error
         return self

@@ -57,6 +57,8 @@ def test_filters_and_outputs(barnabas: Call, filled: str) -> None:
     assert barnabas("tail", filled, "--no-follow", "-n", "1", "-F", "%o").out == "2"
     (row,) = json.loads(barnabas("consume", filled, "--json", "--nested", "--grep", "1").out)
     assert row["value"] == {"n": 1}
+    assert barnabas("consume", filled, "-f", r"%o %k\n", "-n", "1").out == "0 a\n", "as kcat has it"
+    assert barnabas("tail", "-f%o", filled, "--no-follow", "-n", "2").out == "12"
     nothing = barnabas("consume", filled, "--key", "c")
     assert (nothing.code, nothing.out) == (Exit.OK, "")
     assert nothing.err == "no records in this range; -f waits for new ones\n"
@@ -68,6 +70,9 @@ def test_filters_and_outputs(barnabas: Call, filled: str) -> None:
         (("-F", "%x"), "%x is no field: %t topic"),
         (("-F", "%k", "-o", "json"), "cannot be combined"),
         (("--grep", "("), "--grep: "),
+        (("--value-format", "avro"), "Avro needs --schema-registry URL"),
+        (("--schema-registry", "http://a:1"), "needs --value-format avro or --key-format avro"),
+        (("--key-format", "avro", "--schema-registry", "a:1"), "write http://HOST:PORT"),
     ],
 )
 def test_wrong_selections(barnabas: Call, topic: str, flags: tuple[str, ...], words: str) -> None:

@@ -89,9 +89,11 @@ def exit_code(error: BaseException) -> Exit:
 
 
 def _no_server_responded(error: KafkaError) -> bool:
-    """Whether a timeout was caused by unreachable servers."""
+    """Whether the cause is an unreachable server: a broker, or a schema registry."""
     cause = error.__cause__
-    return isinstance(cause, KafkaError) and cause.code in _UNREACHABLE
+    if isinstance(cause, KafkaError):
+        return cause.code in _UNREACHABLE
+    return isinstance(cause, ConnectionError)
 
 
 def message_of(error: KafkaError) -> str:

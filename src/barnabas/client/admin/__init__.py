@@ -41,7 +41,12 @@ if TYPE_CHECKING:
     from barnabas.client.admin.reassignments import ElectionType, Reassignment
     from barnabas.client.admin.records import IsolationLevel, ListedOffset, OffsetSpec, ProducerState
     from barnabas.client.admin.security.acls import AclBinding, AclBindingFilter
-    from barnabas.client.admin.security.quotas import QuotaAlteration, QuotaFilter, QuotaMatch
+    from barnabas.client.admin.security.quotas import (
+        QuotaAlteration,
+        QuotaFilter,
+        QuotaMatch,
+        quota_entity,
+    )
     from barnabas.client.admin.security.scram import ScramCredentialInfo, ScramDeletion, ScramUpsertion
     from barnabas.client.admin.security.tokens import DelegationToken, Principal
     from barnabas.client.admin.topics import (
@@ -58,6 +63,8 @@ if TYPE_CHECKING:
         TransactionListing,
     )
     from barnabas.client.outcomes import Outcomes
+    from barnabas.config.layers import ConfigSource
+    from barnabas.metadata.scram import ScramMechanism
     from barnabas.security.acls import Operation, PatternType, Permission, ResourceType
 
 __all__ = [
@@ -71,6 +78,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigResource",
     "ConfigResourceType",
+    "ConfigSource",
     "ConfigSynonym",
     "ConfigType",
     "CreatedTopic",
@@ -108,6 +116,7 @@ __all__ = [
     "ResourceType",
     "ScramCredentialInfo",
     "ScramDeletion",
+    "ScramMechanism",
     "ScramUpsertion",
     "ShareGroupOffset",
     "StreamsGroupDescription",
@@ -119,6 +128,7 @@ __all__ = [
     "TransactionDescription",
     "TransactionListing",
     "UpgradeType",
+    "quota_entity",
 ]
 
 _MODULES = {
@@ -135,6 +145,7 @@ _MODULES = {
     "ConfigEntry": "client.admin.configs",
     "ConfigResource": "client.admin.configs",
     "ConfigResourceType": "client.admin.configs",
+    "ConfigSource": "config.layers",
     "ConfigSynonym": "client.admin.configs",
     "ConfigType": "client.admin.configs",
     "GroupDescription": "client.admin.groups.group_model",
@@ -161,8 +172,10 @@ _MODULES = {
     "QuotaAlteration": "client.admin.security.quotas",
     "QuotaFilter": "client.admin.security.quotas",
     "QuotaMatch": "client.admin.security.quotas",
+    "quota_entity": "client.admin.security.quotas",
     "ScramCredentialInfo": "client.admin.security.scram",
     "ScramDeletion": "client.admin.security.scram",
+    "ScramMechanism": "metadata.scram",
     "ScramUpsertion": "client.admin.security.scram",
     "DelegationToken": "client.admin.security.tokens",
     "Principal": "client.admin.security.tokens",

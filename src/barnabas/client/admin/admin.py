@@ -71,6 +71,7 @@ class Admin(
         await self.close()
 
     async def close(self) -> None:
+        """Close the connections."""
         await self.cluster.close()
 
     async def client_instance_id(self, *, timeout_ms: int | None = None) -> Uuid:

@@ -30,6 +30,8 @@ from barnabas.security.acls import Operation
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
+    """The nodes of a cluster, and its id."""
+
     cluster_id: str | None
     controller: Node | None
     nodes: tuple[Node, ...]
@@ -74,6 +76,8 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
+    """Where a voter listens."""
+
     name: str
     host: str
     port: int
@@ -81,6 +85,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class QuorumInfo:
+    """The metadata quorum: its leader, voters and observers."""
+
     leader_id: int
     leader_epoch: int
     high_watermark: int

@@ -100,6 +100,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
+        """Whether nobody has set it."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

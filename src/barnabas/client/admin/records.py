@@ -30,6 +30,8 @@ class OffsetSpec(IntEnum):
 
 
 class IsolationLevel(IntEnum):
+    """Whether LATEST is the end of the log or the last stable offset."""
+
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 

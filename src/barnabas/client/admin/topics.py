@@ -50,6 +50,8 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
+    """A listed topic."""
+
     name: str
     id: Uuid
     is_internal: bool
@@ -71,6 +73,8 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
+    """A topic with its partitions, ordered by number."""
+
     name: str
     id: Uuid
     is_internal: bool

@@ -27,6 +27,8 @@ NO_START = -1
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
+    """A listed transaction."""
+
     transactional_id: str
     producer_id: int
     state: str
@@ -34,6 +36,8 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
+    """A transaction, its producer and its partitions."""
+
     coordinator_id: int
     state: str
     producer_id: int
@@ -56,6 +60,8 @@ class AbortTransactionSpec:
 
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
+    """The id and epoch after which the fenced producer is refused."""
+
     producer_id: int
     producer_epoch: int
 

@@ -180,9 +180,11 @@ class Consumer(Seeking, Committing, Generic[K, V]):
         self._out.forget_all()
 
     def subscription(self) -> frozenset[str]:
+        """Return the topics of the subscription; of a pattern those that match."""
         return self._subscription.topics
 
     def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions that this consumer reads now."""
         return frozenset(self._subscription.partitions)
 
     # ------------------------------------------------------------------------------------------------ records

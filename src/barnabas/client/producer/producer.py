@@ -423,6 +423,7 @@ class Producer(Generic[K, V]):
 
     @property
     def transaction_state(self) -> State:
+        """Whether a transaction is open, is ending, or has failed."""
         return self._transactional().state
 
     async def init_transactions(self, *, timeout_ms: int | None = None) -> None:
@@ -431,6 +432,7 @@ class Producer(Generic[K, V]):
         await self._transactional().init(self._block(timeout_ms))
 
     def begin_transaction(self) -> None:
+        """What is sent from now on belongs to a transaction."""
         self._transactional().begin()
 
     async def send_offsets_to_transaction(

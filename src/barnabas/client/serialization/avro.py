@@ -30,6 +30,10 @@ class RegistryError(OSError):
     """The schema registry did not answer, or refused."""
 
 
+class RegistryUnreachableError(RegistryError, ConnectionError):
+    """The schema registry did not answer."""
+
+
 class SchemaRegistry:
     """A registry by its address, as in `http://user:password@localhost:8081`."""
 
@@ -77,7 +81,7 @@ class SchemaRegistry:
         except HTTPError as error:
             raise RegistryError(f"{self.url}{path}: {_reason(error)}") from error
         except (URLError, OSError) as error:
-            raise RegistryError(
+            raise RegistryUnreachableError(
                 f"{self.url} does not answer ({error}); check the address of the registry"
             ) from error
         if len(data) > MAX_ANSWER_BYTES:

@@ -16,16 +16,20 @@ class Format(Generic[T]):
     """
 
     def dump(self, value: T) -> bytes:
+        """The bytes of an object."""
         raise NotImplementedError
 
     def load(self, data: bytes) -> T:
+        """The object of these bytes."""
         raise NotImplementedError
 
     def serialize(self, topic: str, data: T) -> bytes | None:
+        """`dump`, but None for None."""
         # Type checkers take the type of keys and values from this one, so it does not say `T | None`.
         return None if data is None else self.dump(data)
 
     def deserialize(self, topic: str, data: bytes | None) -> T:
+        """`load`, but None for None."""
         # The same: a record without a value has None all the same.
         return None if data is None else self.load(data)  # type: ignore[return-value]
 

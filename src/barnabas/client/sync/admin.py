@@ -25,6 +25,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         super().__init__(*start_client("barnabas-admin", lambda: AsyncAdmin(config, **options)))
 
     def close(self) -> None:
+        """Close the connections."""
         self._end(self._client.close())
 
     reach = blocking(AsyncAdmin.reach)

@@ -83,6 +83,7 @@ class Consumer(BlockingClient[AsyncConsumer[K, V]], Generic[K, V]):
         self._thread.call_soon(self._client.wakeup)
 
     def close(self, *, timeout_ms: int = DEFAULT_CLOSE_MS) -> None:
+        """Auto-commit if enabled, leave the group, and close the connections."""
         self._end(self._client.close(timeout_ms=timeout_ms))
 
     def poll(

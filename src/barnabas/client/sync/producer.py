@@ -45,6 +45,7 @@ class Delivery(PendingRecord):
 
     @property
     def done(self) -> bool:
+        """Whether it was written or has failed."""
         return self.refusal is not None or (self.taken is not None and self.taken.done)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
@@ -164,6 +165,7 @@ class Producer(BlockingClient[AsyncProducer[K, V]], Generic[K, V]):
         return None if timeout_ms is None else max(0, timeout_ms - int((loop.time() - start_s) * 1000))
 
     def close(self, *, timeout_ms: int | None = None) -> None:
+        """Send waiting records for at most `timeout_ms`; raises UndeliveredError as without `sync`."""
         self._end(self._closed(timeout_ms))
 
     async def _closed(self, timeout_ms: int | None) -> None:
@@ -180,7 +182,7 @@ class Producer(BlockingClient[AsyncProducer[K, V]], Generic[K, V]):
         await self._client.commit_transaction(timeout_ms=timeout_ms)
 
     def commit_transaction(self, *, timeout_ms: int | None = None) -> None:
-        """Send waiting records and commit."""
+        """Send waiting records and commit: all become visible, or an error says that it must be aborted."""
         self._thread.run(self._committed(timeout_ms))
 
     async def _aborted(self, timeout_ms: int | None) -> None:
@@ -188,6 +190,7 @@ class Producer(BlockingClient[AsyncProducer[K, V]], Generic[K, V]):
         await self._client.abort_transaction(timeout_ms=timeout_ms)
 
     def abort_transaction(self, *, timeout_ms: int | None = None) -> None:
+        """Drop waiting records and abort: read_committed consumers see none of the transaction."""
         self._thread.run(self._aborted(timeout_ms))
 
     def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
@@ -207,6 +210,7 @@ class Producer(BlockingClient[AsyncProducer[K, V]], Generic[K, V]):
 
     @property
     def transaction_state(self) -> State:
+        """Whether a transaction is open, is ending, or has failed."""
         return self._client.transaction_state
 
     statistics = on_loop(AsyncProducer.statistics)

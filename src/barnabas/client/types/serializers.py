@@ -13,13 +13,15 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Serializer(Protocol[T_contra]):
     """Turns keys or values of a topic into bytes; it is called for None too: no key, or no value."""
 
-    def serialize(self, topic: str, data: T_contra, /) -> bytes | None: ...
+    def serialize(self, topic: str, data: T_contra, /) -> bytes | None:
+        """The bytes to send."""
 
 
 class Deserializer(Protocol[T_co]):
     """Turns the bytes of keys or values of a topic into objects."""
 
-    def deserialize(self, topic: str, data: bytes | None, /) -> T_co: ...
+    def deserialize(self, topic: str, data: bytes | None, /) -> T_co:
+        """The object that `record.key` or `record.value` will be."""
 
 
 # A function of one argument is not called for None: a record without a key or value has None.

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.framework.numbers import whole_number
-from barnabas.cli.friendly.framework import (
-    FriendlyParser,
-    add_cluster,
-    add_output,
-    client_options,
-    open_admin,
-)
+from barnabas.cli.friendly.framework import add_cluster, add_output, client_options, open_admin
 from barnabas.cli.friendly.output import Printer, check_reader
 from barnabas.cli.friendly.records import envelope
+from barnabas.cli.friendly.records.decoding import bytes_of, deserializers
 from barnabas.cli.friendly.records.selection import (
+    RecordParser,
     add_selection,
     check_selection,
     chosen,
@@ -36,8 +32,8 @@ PROGRAM = "barnabas consume"
 NOTHING_READ = "no records in this range; -f waits for new ones"
 
 
-def make_parser() -> FriendlyParser:
-    parser = FriendlyParser(
+def make_parser() -> RecordParser:
+    parser = RecordParser(
         PROGRAM,
         "Print the records of topics, up to their current end.",
     )
@@ -101,7 +97,7 @@ def _taken(polls: Iterable[list[ConsumerRecord]], count: int | None) -> Iterator
         yield records
 
 
-def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerRecord]]:
+def _read(parser: RecordParser, options: Namespace) -> Iterator[list[ConsumerRecord]]:
     from barnabas.cli.friendly.progress import Progress
     from barnabas.cli.friendly.records.reader import read, read_as_member
     from barnabas.client.sync import Consumer
@@ -126,18 +122,17 @@ def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerR
         yield from _taken(chosen(options, _counted(polls, progress)), options.count)
 
 
-def _counted(
-    polls: Iterable[list[ConsumerRecord[bytes, bytes]]], progress: Progress
-) -> Iterator[list[ConsumerRecord[bytes, bytes]]]:
+def _counted(polls: Iterable[list[ConsumerRecord]], progress: Progress) -> Iterator[list[ConsumerRecord]]:
     for records in polls:
         progress.add(len(records))
         yield records
 
 
-def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, object]:
+def consumer_settings(parser: RecordParser, options: Namespace) -> dict[str, object]:
     settings = client_options(parser, options)
     settings["isolation.level"] = "read_uncommitted" if options.uncommitted else "read_committed"
     settings["enable.auto.commit"] = "false"
+    settings.update(deserializers(parser, options))
     # Retention or compaction may delete records while they are read: continue with the remaining ones.
     settings["auto.offset.reset"] = "earliest"
     if options.group:
@@ -146,7 +141,7 @@ def consumer_settings(parser: FriendlyParser, options: Namespace) -> dict[str, o
     return settings
 
 
-def _check_topics(parser: FriendlyParser, options: Namespace) -> None:
+def _check_topics(parser: RecordParser, options: Namespace) -> None:
     """A group would wait for a topic that does not exist."""
     from barnabas.cli.friendly.records.positions import partitions_of
 
@@ -156,7 +151,7 @@ def _check_topics(parser: FriendlyParser, options: Namespace) -> None:
 
 
 def _range(
-    parser: FriendlyParser, options: Namespace
+    parser: RecordParser, options: Namespace
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """The start and end offset in each partition, within the log."""
     from barnabas.cli.friendly.records.positions import log_ranges, partitions_of, position_option, resolve
@@ -194,8 +189,7 @@ def show(options: Namespace, polls: Iterable[list[ConsumerRecord]]) -> None:
         out = sys.stdout.buffer
         for records in polls:
             for record in records:
-                value = record.value
-                out.write((value if isinstance(value, bytes) else b"") + b"\n")
+                out.write(bytes_of(record.value) + b"\n")
             out.flush()
             check_reader(sys.stdout)
         return

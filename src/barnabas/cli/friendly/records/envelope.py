@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.cli.friendly.output import Column, Row
+from barnabas.cli.friendly.records.decoding import text_of
 from barnabas.cli.friendly.records.times import show_time
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ COLUMNS = (
     Column("partition", is_number=True),
     Column("offset", is_number=True),
     Column("timestamp", show=show_time, title="TIME", is_whole=True),
-    Column("key", other="key_base64"),
+    Column("key", show=text_of, other="key_base64"),
     Column("headers", is_wide=True, show=_show_headers),
-    Column("value", other="value_base64"),
+    Column("value", show=text_of, other="value_base64"),
 )
 
 
@@ -66,10 +67,9 @@ def name_of(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}@{row['offset']}"
 
 
-def _field(name: str, value: object) -> dict[str, str | None]:
-    if value is None:
-        return {name: None}
-    assert isinstance(value, bytes), "no deserializer is set"
+def _field(name: str, value: object) -> dict[str, object]:
+    if not isinstance(value, bytes):
+        return {name: value}
     try:
         return {name: value.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,15 +1,17 @@
-"""Which records `consume` and `tail` print, and how: filters, templates, nested JSON."""
+"""Which records `consume` and `tail` print, and how: filters, formats, templates, nested JSON."""
 
 from __future__ import annotations
 
 import json
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.friendly.framework import FriendlyParser
 from barnabas.cli.friendly.output import Row
+from barnabas.cli.friendly.records.decoding import add_formats, bytes_of, check_formats
 
 if TYPE_CHECKING:
     from barnabas.batch.engine.consume import ConsumerRecord
@@ -17,6 +19,19 @@ if TYPE_CHECKING:
 FIELDS = "%t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp, %% a percent sign"
 _PLACE = re.compile(r"%(.)|\\(.)", re.S)
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+
+
+class RecordParser(FriendlyParser):
+    """Accepts kcat's `-f TEMPLATE` beside tail's `-f`, which has no value: no topic has a percent sign."""
+
+    def parse(self, arguments: Sequence[str]) -> Namespace:
+        given = list(arguments)
+        for place, (flag, value) in enumerate(zip(given, [*given, ""][1:], strict=True)):
+            if flag == "--":
+                break
+            if (flag == "-f" and "%" in value) or (flag.startswith("-f") and "%" in flag):
+                given[place] = "-F" + flag[len("-f") :]
+        return super().parse(given)
 
 
 def add_selection(parser: ArgumentParser) -> None:
@@ -30,10 +45,12 @@ def add_selection(parser: ArgumentParser) -> None:
         help=f"print each record so: {FIELDS.replace('%', '%%')}; \\n, \\t",
     )
     add("--nested", action="store_true", help="print values that are JSON as JSON, not as text")
+    add_formats(parser)
 
 
 def check_selection(parser: ArgumentParser, options: Namespace) -> None:
-    """Raises UsageError for a regular expression or a template that is none."""
+    """Raises UsageError for a wrong regular expression or template, and for unfit formats."""
+    check_formats(parser, options)
     try:
         options.grep = None if options.grep is None else re.compile(options.grep.encode())
     except re.error as error:
@@ -49,8 +66,8 @@ def check_selection(parser: ArgumentParser, options: Namespace) -> None:
 
 
 def chosen(
-    options: Namespace, polls: Iterable[list[ConsumerRecord[bytes, bytes]]]
-) -> Iterator[list[ConsumerRecord[bytes, bytes]]]:
+    options: Namespace, polls: Iterable[list[ConsumerRecord[Any, Any]]]
+) -> Iterator[list[ConsumerRecord[Any, Any]]]:
     """The records that the filters leave, poll by poll."""
     if options.key is None and options.grep is None:
         yield from polls
@@ -61,7 +78,8 @@ def chosen(
         yield [
             record
             for record in records
-            if (key is None or record.key == key) and (search is None or search(record.value or b""))
+            if (key is None or (record.key is not None and bytes_of(record.key) == key))
+            and (search is None or search(bytes_of(record.value)))
         ]
 
 
@@ -78,8 +96,8 @@ _FIELDS: dict[str, Callable[[Any], bytes]] = {
     "t": lambda record: record.topic.encode(),
     "p": lambda record: b"%d" % record.partition,
     "o": lambda record: b"%d" % record.offset,
-    "k": lambda record: record.key or b"",
-    "s": lambda record: record.value or b"",
+    "k": lambda record: bytes_of(record.key),
+    "s": lambda record: bytes_of(record.value),
     "h": _headers,
     "T": lambda record: b"%d" % record.timestamp,
 }

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.framework.exits import Exit
 from barnabas.cli.framework.numbers import whole_number
-from barnabas.cli.friendly.framework import FriendlyParser, add_cluster, add_output, open_admin
+from barnabas.cli.friendly.framework import add_cluster, add_output, open_admin
 from barnabas.cli.friendly.records import consume
-from barnabas.cli.friendly.records.selection import add_selection, check_selection, chosen
+from barnabas.cli.friendly.records.selection import RecordParser, add_selection, check_selection, chosen
 from barnabas.cli.friendly.records.times import FromEnd
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ PROGRAM = "barnabas tail"
 DEFAULT_COUNT = 10
 
 
-def make_parser() -> FriendlyParser:
-    parser = FriendlyParser(
+def make_parser() -> RecordParser:
+    parser = RecordParser(
         PROGRAM,
         "Print the last records of topics, then new ones, until Ctrl+C.",
     )
@@ -36,6 +36,7 @@ def make_parser() -> FriendlyParser:
         metavar="N",
         help=f"number of records (default {DEFAULT_COUNT})",
     )
+    add("-f", "--follow", action="store_true", default=True, help="keep printing new records; the default")
     add("--no-follow", dest="follow", action="store_false", help="do not wait for new records")
     add("--uncommitted", action="store_true", help="include records of open and aborted transactions")
     add(
@@ -58,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     return Exit.OK
 
 
-def _read(parser: FriendlyParser, options: Namespace) -> Iterator[list[ConsumerRecord]]:
+def _read(parser: RecordParser, options: Namespace) -> Iterator[list[ConsumerRecord]]:
     from barnabas.cli.friendly.records.positions import log_ranges, partitions_of, resolve
     from barnabas.cli.friendly.records.reader import read
     from barnabas.client.sync import Consumer

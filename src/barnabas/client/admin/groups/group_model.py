@@ -54,7 +54,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group of any type."""
+    """A group of any type but that of streams."""
 
     group_id: str
     type: str
@@ -69,11 +69,14 @@ class GroupDescription:
 
     @property
     def is_simple(self) -> bool:
+        """Whether the group only has committed offsets: no member ever joined."""
         return self.protocol_type == ""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubtopology:
+    """A part of a topology whose tasks run together, with its topics."""
+
     subtopology_id: str
     source_topics: tuple[str, ...]
     repartition_sink_topics: tuple[str, ...]
@@ -92,6 +95,8 @@ class StreamsTasks:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
+    """A member of a streams group."""
+
     member_id: str
     member_epoch: int
     client_id: str
@@ -108,6 +113,8 @@ class StreamsMember:
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
+    """A streams group (KIP-1071)."""
+
     group_id: str
     state: str
     coordinator: Node

@@ -23,6 +23,8 @@ from barnabas.runtime.random import Random
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialInfo:
+    """A mechanism for which a user has a credential."""
+
     mechanism: ScramMechanism
     iterations: int
 
@@ -40,6 +42,8 @@ class ScramUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class ScramDeletion:
+    """A credential to delete."""
+
     user: str
     mechanism: ScramMechanism
 

@@ -29,6 +29,8 @@ BROKER_DEFAULT_MS = -1
 
 
 class Principal(NamedTuple):
+    """Who owns a token, as `Principal("User", "alice")`."""
+
     type: str
     name: str
 

@@ -80,6 +80,7 @@ class Seeking(ConsumerBase):
             state.is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again."""
         for partition in partitions:
             state = self._subscription.state(as_partition(partition))
             state.is_paused = False
@@ -87,6 +88,7 @@ class Seeking(ConsumerBase):
         self._maintenance_at = 0.0
 
     def paused(self) -> frozenset[TopicPartition]:
+        """Return the partitions that pause() has stopped."""
         return frozenset(
             partition for partition, state in self._subscription.partitions.items() if state.is_paused
         )
@@ -104,6 +106,7 @@ class Seeking(ConsumerBase):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
+        """Return the offsets of the first records."""
         deadline = self._deadline(timeout_ms)
         return await self._positions.edge(as_partitions(partitions), OffsetSpec.EARLIEST, deadline)
 
@@ -123,7 +126,9 @@ class Seeking(ConsumerBase):
         return await self._positions.by_time(wanted, self._deadline(timeout_ms))
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> tuple[Partition, ...]:
+        """Return the partitions of a topic, with their leaders and replicas."""
         return (await self.cluster.describe([topic], self._deadline(timeout_ms)))[topic].partitions
 
     async def list_topics(self, *, timeout_ms: int | None = None) -> dict[str, Topic]:
+        """Return every topic that this client may see, by name."""
         return await self.cluster.describe(None, self._deadline(timeout_ms))

@@ -1,0 +1,1 @@
+"""docs/reference/client.md, from the signatures and docstrings of the client."""
