@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
 JOBS ?= 2
 
-.PHONY: help setup audit test walkthrough lint wheel demo verify suites sim torn fuzz nemesis mutants bench bench-spark pins clean
+.PHONY: help setup audit test walkthrough lint wheel pages demo verify suites sim torn fuzz nemesis mutants bench bench-spark pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -39,6 +39,9 @@ lint: setup ## ruff, mypy --strict, import-linter, the list of words
 
 wheel: setup ## build the wheel, and try it in fresh environments on each Python at hand, with and without a compiled engine (ONLY=3.12)
 	$(BIN)/python -m tools.wheel --extras $(if $(ONLY),--only $(ONLY))
+
+pages: setup ## follow the tutorials and how-tos with an installed wheel (TESTS="tests/docs/test_pages.py -k tutorial")
+	$(BIN)/python -m tools.wheel --pages $(TESTS)
 
 verify: setup ## hold our work against Apache Kafka (PART=broker, quorum, cluster, zookeeper, security, tools, kit, spark); writes docs/verified.md
 	$(BIN)/python -m tools.verify $(PART)

@@ -1,12 +1,7 @@
 """Writes the pages of docs/reference/ that are generated from the code: `python -m tools.generate_reference`.
 
-<<<<<<< HEAD
-commands.md comes from the parsers of the command line, apis.md from the routes of a broker, test-kit.md from
-signatures and docstrings.
-=======
-commands.md comes from the parsers of the command line, apis.md from the routes of a broker, client.md from
-the classes of the client.
->>>>>>> e6a673b8 (Avro, JSON and numbers in consume and tail; a reference of the Python client from its signatures)
+commands.md comes from the parsers of the command line, apis.md from the routes of a broker, client.md and
+test-kit.md from signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -28,11 +23,8 @@ from barnabas.cli.main import COMMANDS
 from barnabas.cli.server.dev import settings
 from barnabas.config.node.node import read_node
 from barnabas.config.option import Mode
-<<<<<<< HEAD
-from tools.kit_reference import kit_page
-=======
 from tools.client_reference.page import client_page
->>>>>>> e6a673b8 (Avro, JSON and numbers in consume and tail; a reference of the Python client from its signatures)
+from tools.kit_reference import kit_page
 
 PROJECT = Path(__file__).resolve().parents[1]
 REFERENCE = PROJECT / "docs" / "reference"
@@ -187,11 +179,8 @@ def _routes(routes: dict[int, Route]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "apis.md": apis_page,
-<<<<<<< HEAD
-    "test-kit.md": lambda: kit_page(DO_NOT_EDIT),
-=======
     "client.md": lambda: client_page(DO_NOT_EDIT),
->>>>>>> e6a673b8 (Avro, JSON and numbers in consume and tail; a reference of the Python client from its signatures)
+    "test-kit.md": lambda: kit_page(DO_NOT_EDIT),
 }
 
 

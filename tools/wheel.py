@@ -3,6 +3,8 @@
 For each Python from 3.11 at hand, and once more without a compiled engine: a fresh environment, the wheel
 with nothing else of this project, a broker, records to it and back, the same from a typed program.  With
 `--extras` the extras are installed too, and a user's test runs with the test kit.
+
+`--pages` follows the tutorials and how-tos instead, as a reader who has installed the wheel (`make pages`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.docs.reader import PYTHON_VARIABLE
 from tools.ports import free_ports
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -39,6 +42,10 @@ with Consumer(options, "tried", auto_offset_reset="earliest", value_deserializer
 assert record.value == {"n": 1}, record
 print("ok", metadata.offset)
 """
+# What the pages need beside them: the tutorials have other clients, too.
+OF_PAGES = (*EXTRAS, "spark", "java")
+OTHER_CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
+PAGES = ("tests/docs/test_pages.py", "-k", "commands_of_a_page or first_page")
 # A user's test, which imports what the extras bring.
 KIT_TEST = """\
 import cryptography, deltalake, duckdb, fastavro, isal, kazoo, pyarrow, pyiceberg
@@ -136,6 +143,18 @@ def attempt(python: str, wheel: Path, folder: Path, extras: tuple[str, ...]) -> 
     return re.sub(r"\s+", " ", engine).strip()[:60]
 
 
+def follow_pages(python: str, folder: Path, chosen: list[str]) -> int:
+    """Each page in a folder of its own, with an environment that has the wheel and nothing of the project."""
+    wheel = build(python, folder, compiled=True)
+    own = environment(python, folder / "venv")
+    wanted = [f"{wheel}[{','.join(OF_PAGES)}]", *OTHER_CLIENTS]
+    run(str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+    command = [sys.executable, "-m", "pytest", "-v", *(chosen or PAGES)]
+    return subprocess.run(
+        command, cwd=PROJECT, env={**os.environ, PYTHON_VARIABLE: str(own)}, check=False
+    ).returncode
+
+
 def served(barnabas: str, state: Mapping[str, str]) -> Iterator[str]:
     """A broker of this installation, while the caller works with it."""
     (port,) = free_ports(1)
@@ -153,12 +172,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build the wheel, and try it in fresh environments.")
     parser.add_argument("--only", metavar="3.N", help="only this release of Python")
     parser.add_argument("--extras", action="store_true", help=f"with the extras {', '.join(EXTRAS)} too")
+    parser.add_argument(
+        "--pages", nargs=argparse.REMAINDER, metavar="TEST", help="follow the pages instead, or these of them"
+    )
     options = parser.parse_args()
     found = {version: path for version, path in pythons().items() if options.only in (None, name_of(version))}
     if not found:
         raise SystemExit("there is no Python from 3.11 here")
     DIST.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="barnabas-wheel-") as place:
+        if options.pages is not None:
+            return follow_pages(next(iter(found.values())), Path(place), options.pages)
         for version, python in found.items():
             for compiled in (True, False):
                 folder = Path(place, f"{name_of(version)}-{compiled}")

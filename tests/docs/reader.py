@@ -29,9 +29,12 @@ PORTS = ("9092", "9093", "9094", "9095", "9096", "9097", "9098")
 OTHER_PORTS = ("2181", "9404", "16010", "16020", "16030")
 # The setup has been done before any test runs.
 NOT_RUN = ("make ", "pip ", ". .venv/")
+EXAMPLES = "python -m examples."
 STAYS = re.compile(r"barnabas (dev|server-start (?!-daemon))|python -m examples.raft_kv server ")
 # pytest and other tools print something else where these are set; readers have them on no machine of theirs.
-OF_CI = ("CI", "BUILD_NUMBER", "PYTEST_ADDOPTS")
+OF_CI = ("CI", "BUILD_NUMBER", "PYTEST_ADDOPTS", "PYTHONPATH", "VIRTUAL_ENV")
+# The Python that the reader has, if not this one: `make pages` sets it to one with an installed wheel.
+PYTHON_VARIABLE = "BARNABAS_PAGES_PYTHON"
 # Commands that change nothing, and can be repeated until the page is right.
 READS = re.compile(r"^barnabas \S+ .*\bdescribe\b")
 READ_AGAIN_S = 0.2
@@ -43,6 +46,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._python = os.environ.get(PYTHON_VARIABLE, sys.executable)
         ports = map(str, free_run(len(PORTS)))
         others = map(str, free_ports(len(OTHER_PORTS)))
         self._ports = {**dict(zip(PORTS, ports, strict=True)), **dict(zip(OTHER_PORTS, others, strict=True))}
@@ -50,17 +54,18 @@ class Reader:
         self._environment = {
             **{name: value for name, value in os.environ.items() if name not in OF_CI},
             **QUICK_START,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{Path(self._python).parent}{os.pathsep}{os.environ['PATH']}",
             STATE_VARIABLE: str(folder / "state"),
             "LOG_DIR": str(folder / "logs"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "PYTHONWARNINGS": "ignore",
-            # The page about the examples is followed in the project's folder.
-            "PYTHONPATH": str(PROJECT),
         }
 
     def follow(self, page: str, *, also_shown: bool = False) -> None:
         """`also_shown`: includes the commands that the page only shows because they take long."""
+        if EXAMPLES in page:
+            # Its readers are in the folder of the repository.
+            (self._folder / "examples").symlink_to(PROJECT / "examples")
         for step in steps(self.here(page)):
             if isinstance(step, Written):
                 (self._folder / step.name).write_text(step.text, "utf-8")
@@ -144,7 +149,7 @@ class Reader:
     def leave(self) -> None:
         for cluster in list(self._folder.rglob("cluster.json")):
             folder = str(cluster.parent)
-            stop_cluster = [sys.executable, "-m", "barnabas", "cluster", "down", "--delete", "--dir", folder]
+            stop_cluster = [self._python, "-m", "barnabas", "cluster", "down", "--delete", "--dir", folder]
             subprocess.run(
                 stop_cluster, env=self._environment, capture_output=True, timeout=PATIENCE_S, check=False
             )
