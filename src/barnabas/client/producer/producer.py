@@ -57,8 +57,8 @@ class Producer(Generic[K, V]):
     """Sends records.
 
         async with Producer(bootstrap_servers="localhost:9092") as producer:
-            delivery = await producer.send("orders", b"value", key=b"key")    # taken; on its way
-            metadata = await delivery                                         # written
+            delivery = await producer.send("orders", b"value", key=b"key")  # taken; on its way
+            metadata = await delivery  # written
 
     Options are Apache Kafka's, as keywords with underscores or as a dict with dots.
     """
