@@ -9,7 +9,7 @@ import pytest
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.metadata.topics import Partition as PartitionState
-from barnabas.replica.partition import Partition, Rules
+from barnabas.replica.partition import Partition, Proposal, Rules
 
 TOPIC_ID = Uuid(bytes(15) + b"\x07")
 LAG = 100
@@ -35,7 +35,8 @@ class FakeLog:
 class Cluster:
     """Brokers that may be in an ISR."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, isr_is_in_image: bool = True) -> None:
+        self.isr_is_in_image = isr_is_in_image
         self.ineligible: set[int] = set()
         self.dead: set[int] = set()
         self.epochs = {1: 100, 2: 200, 3: 300}
@@ -46,6 +47,7 @@ class Cluster:
             LAG,
             lambda broker, epoch: broker not in self.ineligible and epoch in (-1, self.epochs[broker]),
             lambda broker: broker not in self.dead,
+            self.isr_is_in_image,
         )
 
 
@@ -289,20 +291,72 @@ def test_an_ineligible_replica_is_not_proposed() -> None:
     assert partition.proposal is not None
 
 
+def propose_leaving(partition: Partition[FakeLog], now: int) -> Proposal:
+    assert partition.propose_leaving(now)
+    assert partition.proposal is not None
+    return partition.proposal
+
+
 def test_a_lagging_replica_is_proposed_to_leave_and_counts_until_the_controller_agrees() -> None:
     partition, log = leading(replicas=(1, 2))
     log.end_offset = 10
     assert not partition.propose_leaving(LAG)
-    assert partition.propose_leaving(LAG + 1)
+    proposal = propose_leaving(partition, LAG + 1)
     assert not partition.propose_leaving(LAG + 2)  # one proposal at a time
-    proposal = partition.proposal
-    assert proposal is not None
     assert proposal.isr == ((1, -1),)
     assert partition.maximal_isr == {1, 2}
     assert not partition.advance(LAG + 2)
-    assert partition.agreed(proposal, [1], 4, 11, LAG + 3)
-    assert log.high_watermark == 10
+    partition.agreed(proposal, [1], 4, 11, LAG + 3)
     assert (partition.isr, partition.partition_epoch) == ({1}, 11)
+    assert partition.lead(state(replicas=(1, 2), isr=(1,), partition_epoch=11), log, LAG + 4)
+    assert log.high_watermark == 10
+
+
+# KIP-966
+def test_who_leaves_counts_until_an_image_brings_the_isr_with_its_min_insync_replicas() -> None:
+    """The controller may have raised min.insync.replicas before it agreed, and have put 2 into the ELR."""
+    # cluster.md 13
+    partition, log = leading(replicas=(1, 2), min_isr=1)
+    log.end_offset = 10
+    agreed = propose_leaving(partition, LAG + 1)
+    assert not partition.agreed(agreed, [1], 4, 11, LAG + 2)
+    log.end_offset = 12
+    assert not partition.advance(LAG + 3)
+    assert not partition.lead(state(replicas=(1, 2), partition_epoch=10), log, LAG + 4)  # an older image
+    assert not partition.advance(LAG + 4)
+    assert log.high_watermark == 0
+
+    partition.set_min_isr(2)
+    assert not partition.lead(state(replicas=(1, 2), isr=(1,), partition_epoch=11), log, LAG + 5)
+    assert log.high_watermark == 0
+    partition.set_min_isr(1)
+    assert partition.advance(LAG + 6)
+    assert log.high_watermark == 12
+
+
+def test_who_left_before_the_next_proposal_counts_until_an_image_says_so() -> None:
+    partition, log = leading()
+    log.end_offset = 10
+    fetch(partition, 2, 10, now=LAG)
+    partition.agreed(propose_leaving(partition, LAG + 1), [1, 2], 4, 11, LAG + 1)
+    log.end_offset = 20
+    partition.agreed(propose_leaving(partition, 3 * LAG), [1], 4, 12, 3 * LAG)
+    fetch(partition, 3, 15, now=3 * LAG)
+    assert partition.proposal is not None  # 3 may come back
+    assert not partition.refused(partition.proposal, ErrorCode.INELIGIBLE_REPLICA)
+    assert log.high_watermark == 10
+    partition.lead(state(isr=(1, 2), partition_epoch=11), log, 5 * LAG)
+    assert log.high_watermark == 10
+    assert partition.lead(state(isr=(1,), partition_epoch=12), log, 6 * LAG)
+    assert log.high_watermark == 20
+
+
+def test_without_images_of_isrs_who_leaves_counts_until_the_controller_agrees() -> None:
+    """ZooKeeper mode: there is no ELR, and no LeaderAndIsr follows."""
+    partition, log = leading(replicas=(1, 2), cluster=Cluster(isr_is_in_image=False))
+    log.end_offset = 10
+    assert partition.agreed(propose_leaving(partition, LAG + 1), [1], 4, 11, LAG + 2)
+    assert log.high_watermark == 10
 
 
 def test_a_replica_at_the_end_of_an_idle_log_does_not_lag() -> None:

@@ -10,8 +10,10 @@ sent.  There are no effects to keep in order, so there is no list of them.  `adv
 a leader's high watermark advances.
 
 The high watermark is the smallest end offset over the maximal ISR: the committed one and the replicas
-proposed to join it (KIP-497).  It does not advance while the ISR is below min.insync.replicas (KIP-966).  A
-partition with one replica follows the same rules, without followers.
+proposed to join it (KIP-497).  It does not advance while the ISR is below min.insync.replicas (KIP-966).
+Whether it is, only an image says: a response to AlterPartition may come before the image with another
+min.insync.replicas, by which the controller has put those that leave into the ELR.  They count until the
+image of the smaller ISR is here.  A partition with one replica follows the same rules, without followers.
 """
 
 from __future__ import annotations
@@ -79,6 +81,9 @@ class Rules:
     # Whether the broker with this id and epoch may be in an ISR: alive, not fenced, not shutting down.
     is_eligible: Callable[[int, int], bool]
     is_alive: Callable[[int], bool]
+    # Whether each ISR that the controller agrees to comes in an image, too.  In ZooKeeper mode it does not;
+    # there is no ELR.
+    isr_is_in_image: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class Partition(Generic[LogT]):
         "leader",
         "leader_epoch",
         "leader_epoch_start",
+        "leaving",
         "log",
         "maximal_isr",
         "may_resign",
@@ -135,6 +141,8 @@ class Partition(Generic[LogT]):
         self.isr_order: tuple[int, ...] = ()
         self.isr: frozenset[int] = frozenset()
         self.maximal_isr: frozenset[int] = frozenset()
+        # No members any more, as the controller has agreed to, but an image does not say so yet.
+        self.leaving: frozenset[int] = frozenset()
         self.min_isr = 1
         self.is_under_min_isr = False
         self.flush_messages = NEVER_FLUSH
@@ -161,6 +169,7 @@ class Partition(Generic[LogT]):
         was_leader = self.is_leader
         if not self._is_known(state):
             self._take_isr(state.isr)
+        self.leaving = frozenset()
         self._take_replicas(state.replicas)
         if state.leader_epoch > self.leader_epoch:
             # In an epoch between, another may have led, and followers may have truncated what they had.
@@ -245,6 +254,7 @@ class Partition(Generic[LogT]):
     def _take_isr(self, isr: Sequence[int]) -> None:
         self.isr_order = tuple(isr)
         self.isr = self.maximal_isr = frozenset(isr)
+        self.leaving = frozenset()
         self.proposal = None
 
     # Records come in
@@ -294,9 +304,13 @@ class Partition(Generic[LogT]):
                 continue
             # Wait for a replica that has caught up and may join: it would never catch a busy leader
             # otherwise.
-            if follower.broker_id in self.maximal_isr or (
-                follower.is_caught_up(leader_end_offset, now_ns, self.rules.lag_max_ns)
-                and self._may_join(follower)
+            if (
+                follower.broker_id in self.maximal_isr
+                or follower.broker_id in self.leaving
+                or (
+                    follower.is_caught_up(leader_end_offset, now_ns, self.rules.lag_max_ns)
+                    and self._may_join(follower)
+                )
             ):
                 least = follower.end_offset
         return least
@@ -474,7 +488,10 @@ class Partition(Generic[LogT]):
             return False  # a delta has brought a newer state meanwhile
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
+        leaving = self.leaving | self.isr
         self._take_isr(isr)
+        if self.rules.isr_is_in_image:
+            self.leaving = leaving - self.isr
         self.partition_epoch = partition_epoch
         self._update_under_min_isr()
         return self.advance(now_ns)

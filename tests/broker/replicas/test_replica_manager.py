@@ -311,6 +311,27 @@ def test_a_higher_min_insync_replicas_counts_before_a_smaller_isr_of_the_same_de
     assert (log.high_watermark, log.end_offset) == (0, 1)
 
 
+def test_a_higher_min_insync_replicas_of_the_cluster_counts_before_a_smaller_isr_too() -> None:
+    # M-D2, KIP-966
+    from barnabas.config.layers import Layers
+
+    world = World()
+    topic_id = world.topic("orders", replicas=[1, 2])
+    world.topic("own", replicas=[1, 2], min_insync_replicas="1")
+    world.produce("orders", batch_of(b"a"))
+    least = "min.insync.replicas"
+    world.settings = Layers(world.node.settings.given).with_cluster({least: "2"}).settings()
+    world.change(
+        records.ConfigRecord(resource_type=ConfigResource.BROKER, resource_name="", name=least, value="2"),
+        records.PartitionChangeRecord(
+            topic_id=topic_id, partition_id=0, isr=[1], eligible_leader_replicas=[2]
+        ),
+    )
+    log = world.log("orders")
+    assert (log.high_watermark, log.end_offset) == (0, 1)
+    assert world.replicas.find("own", 0).min_isr == 1
+
+
 def test_the_brokers_own_settings_are_the_defaults_of_topics() -> None:
     world = World()
     world.topic("orders")
@@ -385,14 +406,17 @@ def test_a_lagging_follower_leaves_the_isr_and_what_waited_is_committed() -> Non
     from tests.broker.worlds.data_world import produce_request
 
     world = World(options={"replica.lag.time.max.ms": "10000"})
-    world.topic("orders", replicas=[1, 2], isr=[1, 2])
+    topic_id = world.topic("orders", replicas=[1, 2], isr=[1, 2])
     waiting = world.ask(
         produce, produce_request("orders", {0: batch_of(b"a")}, acks=-1, timeout_ms=60_000), 12
     )
     for _ in range(4):
         world.tick(5000)
-    assert result_of(waiting, 12).responses[0].partition_responses[0].error_code == 0
     assert world.replicas.find("orders", 0).isr == {1}
+    assert not waiting.done  # the controller has agreed, and the image does not say so yet
+    world.change(records.PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[1]))
+    world.tick()
+    assert result_of(waiting, 12).responses[0].partition_responses[0].error_code == 0
 
 
 def test_a_fetch_of_an_earlier_life_is_refused() -> None:

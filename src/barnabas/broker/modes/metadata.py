@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 class TransitionPolicy(Protocol):
     """Which transitions the metadata demands of the replicas of this broker."""
 
+    # Whether an ISR that the controller agrees to comes as a transition, too.
+    isr_is_in_image: bool
+
     def is_stray(self, image: Image, name: TopicPartition, topic_id: Uuid | None) -> bool:
         """Whether a log that is found at the start belongs to no partition."""
         ...

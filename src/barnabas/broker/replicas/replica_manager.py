@@ -7,8 +7,8 @@ replica/, logs in replica_logs.py, reads for a fetch in partition_reads.py, resp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.base.ids import MIGRATING_DIR, Uuid
@@ -102,7 +102,13 @@ class ReplicaManager(PartitionTable):
         self.follower_quota = ReplicationQuota("follower", self.broker_id, window, broker.clock)
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
-        self._rules = Rules(self.broker_id, self._lag_max_ms * NS_PER_MS, self.is_eligible, self.is_alive)
+        self._rules = Rules(
+            self.broker_id,
+            self._lag_max_ms * NS_PER_MS,
+            self.is_eligible,
+            self.is_alive,
+            self._policy.isr_is_in_image,
+        )
         self.transitions = ReplicaTransitions(
             self.broker_id,
             lambda: broker.image,
@@ -129,6 +135,7 @@ class ReplicaManager(PartitionTable):
 
     def _loaded(self, done: Promise[None], before: Image) -> None:
         self._is_started = True
+        self.storage.forget_defaults()  # of the image with which the logs were opened
         self._configure_quotas()
         logs = self.storage.manager.identify_logs(before.topic_ids)
         taken = self.transitions.carry_out(self._policy.at_start(self._broker.image, logs))
@@ -162,10 +169,7 @@ class ReplicaManager(PartitionTable):
     def apply(self, delta: Delta) -> None:
         """Applies a committed delta, in slices.  Settings and image are up to date already."""
         if self._is_started:  # otherwise the whole image is applied when the logs are open
-            # Before an ISR of the same delta, as the controller's ELR counts on it already (KIP-966): a
-            # leader that took a smaller ISR first would commit what members of the ELR do not have.
-            for partition in self.of_topics(name for kind, name in delta.configs if kind == _TOPIC):
-                self._configure_alone(partition, self._take_min_isr)
+            self._apply_min_isrs(delta)
             self._policy.carry_out(self.transitions, delta, self._apply_configs(delta))
 
     @property
@@ -321,16 +325,12 @@ class ReplicaManager(PartitionTable):
         self.follower_quota.configure(self._broker.image)
 
     def _apply_configs(self, delta: Delta) -> Iterator[None]:
-        changed = set()
+        changed = {name for kind, name in delta.configs if kind == _TOPIC}
         if delta.configs:
             self._configure_quotas()
-        for kind, name in delta.configs:
-            if kind == _TOPIC:
-                changed.add(name)
-            elif kind == ConfigResource.BROKER and name in ("", str(self.broker_id)):
-                self.storage.forget_defaults()
-                changed.update(topic for topic, _ in self.partitions)
-                self.fetchers.configure(lambda: list(self.partitions.values()))
+        if self._changes_defaults(delta):
+            changed.update(topic for topic, _ in self.partitions)
+            self.fetchers.configure(lambda: list(self.partitions.values()))
         if changed:
             for partition in list(self.partitions.values()):
                 if partition.topic in changed:
@@ -344,8 +344,25 @@ class ReplicaManager(PartitionTable):
         except Exception:
             logger.exception("%s keeps its old options, as the new ones could not be set", partition.name)
 
-    def _take_min_isr(self, partition: Hosted) -> None:
-        partition.set_min_isr(self.storage.topic_options(partition.topic).min_insync_replicas)
+    def _apply_min_isrs(self, delta: Delta) -> None:
+        """Before an ISR of the same delta, as the controller's ELR counts on them already (KIP-966): a leader
+        that took a smaller ISR first would commit what members of the ELR do not have."""
+        hosted: Iterable[Hosted] = self.of_topics(name for kind, name in delta.configs if kind == _TOPIC)
+        if self._changes_defaults(delta):
+            self.storage.forget_defaults()
+            hosted = self.partitions.values()
+        options_of = cache(self.storage.topic_options)
+        for partition in hosted:
+            self._configure_alone(
+                partition, lambda each: each.set_min_isr(options_of(each.topic).min_insync_replicas)
+            )
+
+    def _changes_defaults(self, delta: Delta) -> bool:
+        """Whether options of brokers, which topics without their own take over, may be others."""
+        return any(
+            kind == ConfigResource.BROKER and name in ("", str(self.broker_id))
+            for kind, name in delta.configs
+        )
 
     def _configure(self, partition: Hosted) -> None:
         options = self.storage.topic_options(partition.topic)

@@ -96,6 +96,8 @@ def removals_of_logs(
 class DerivedTransitions:
     """The `TransitionPolicy` of KRaft mode: the image says which replicas are here, and in which role."""
 
+    isr_is_in_image = True
+
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
 

@@ -20,6 +20,9 @@ from barnabas.storage.log.names import TopicPartition
 class RequestedTransitions:
     """The `TransitionPolicy` of ZooKeeper mode."""
 
+    # LeaderAndIsr is sent when the leader or the replicas change, not for an ISR.
+    isr_is_in_image = False
+
     def __init__(self) -> None:
         self._requested: Sequence[Transition] = ()
         self._results: Promise[list[TransitionResult]] | None = None

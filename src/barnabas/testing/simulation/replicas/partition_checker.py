@@ -184,22 +184,15 @@ class PartitionChecker:
                 known_state = before.partition(topic.id, index)
                 if after is not known_state:
                     history = self.history(TopicPartition(topic.name, index))
-                    has_configs = before.configs is not image.configs
-                    self._changed(history, known_state, after, image, has_configs=has_configs)
+                    self._changed(history, known_state, after, image)
 
     def _changed(
-        self,
-        history: PartitionHistory,
-        before: Partition | None,
-        after: Partition,
-        image: Image,
-        *,
-        has_configs: bool,
+        self, history: PartitionHistory, before: Partition | None, after: Partition, image: Image
     ) -> None:
         if before is not None:
             if after.leader not in (before.leader, NO_LEADER):
                 self._check_election(history, before, after, image)
-            self._check_last_known(history, before, after, has_configs=has_configs)
+            self._check_last_known(history, before, after)
             for broker_id in set(after.isr).difference(before.isr):
                 self._check_joining(history, broker_id, before, after, image)
         self._check_members(history, after)
@@ -217,12 +210,12 @@ class PartitionChecker:
             raise self.fail(f"{history.name}: n{after.leader} is elected, of {before}")
         history.elected_uncleanly(after.leader_epoch)
 
-    def _check_last_known(
-        self, history: PartitionHistory, before: Partition, after: Partition, *, has_configs: bool
-    ) -> None:
-        """Somebody is left to lead, unless another min.insync.replicas has cleared the ELR (KIP-966)."""
+    def _check_last_known(self, history: PartitionHistory, before: Partition, after: Partition) -> None:
+        """Somebody is left to lead, unless min.insync.replicas was set, be it to the same value, which clears
+        the ELR without a new partition epoch (KIP-966)."""
         is_forsaken = after.leader == NO_LEADER and not (after.isr or after.elr or after.last_known_elr)
-        if is_forsaken and not history.is_forsaken and not has_configs:
+        is_cleared = after.partition_epoch == before.partition_epoch
+        if is_forsaken and not history.is_forsaken and not is_cleared:
             raise self.fail(f"{history.name}: nobody may lead after {before}")
         history.is_forsaken = is_forsaken
 

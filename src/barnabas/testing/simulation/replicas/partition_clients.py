@@ -29,6 +29,7 @@ from barnabas.testing.simulation.replicas.partition_checker import PartitionChec
 from barnabas.testing.simulation.replicas.replica_server import Asking, Machine
 
 TOPIC = "t"
+MIN_ISR = "min.insync.replicas"
 ALL, ONE = -1, 1
 MAX_COUNT = 3
 WRITE_EVERY_NS = 30 * NS_PER_MS
@@ -56,6 +57,7 @@ class PartitionClients:
         replication_factor: int,
         least_min_isr: int,
         is_unclean: bool,
+        is_cluster_wide: bool,
     ) -> None:
         self.names: list[TopicPartition] = []
         self.is_active = True
@@ -69,6 +71,7 @@ class PartitionClients:
         self._replication_factor = replication_factor
         self._least_min_isr = least_min_isr
         self._is_unclean = is_unclean
+        self._is_cluster_wide = is_cluster_wide
         self._random = world.random_for("clients")
         self._value = 0
         self._view = log.image
@@ -106,6 +109,10 @@ class PartitionClients:
             TOPIC, partitions=partitions, replication_factor=self._replication_factor, configs=configs
         )
         self._ask_controllers(request)
+
+    @property
+    def is_default_set(self) -> bool:
+        return MIN_ISR in self._log.image.configs_of(ConfigResource.BROKER, "")
 
     @property
     def is_created(self) -> bool:
@@ -194,7 +201,7 @@ class PartitionClients:
             case 6 if self._is_unclean:
                 self._elect(name, UNCLEAN)
             case 6 | 7:
-                self._set_min_isr(name)
+                self.set_min_isr(self._random.integer(self._least_min_isr, 2))
             case _:
                 self._delete(name)
 
@@ -226,13 +233,13 @@ class PartitionClients:
         topic = ElectLeadersRequest.TopicPartitions(topic=name.topic, partitions=[name.partition])
         self._ask_controllers(ElectLeadersRequest(election_type=kind, topic_partitions=[topic]))
 
-    def _set_min_isr(self, name: TopicPartition) -> None:
-        value = str(self._random.integer(self._least_min_isr, 2))
+    def set_min_isr(self, least: int) -> None:
         config = IncrementalAlterConfigsRequest.AlterableConfig(
-            name="min.insync.replicas", config_operation=SET, value=value
+            name=MIN_ISR, config_operation=SET, value=str(least)
         )
+        kind, name = (ConfigResource.BROKER, "") if self._is_cluster_wide else (ConfigResource.TOPIC, TOPIC)
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-            resource_type=ConfigResource.TOPIC, resource_name=name.topic, configs=[config]
+            resource_type=kind, resource_name=name, configs=[config]
         )
         self._ask_controllers(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
 

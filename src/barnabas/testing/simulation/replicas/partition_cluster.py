@@ -17,7 +17,7 @@ from barnabas.storage.log.names import TopicPartition
 from barnabas.testing.simulation.nemesis import Nemesis, Strike
 from barnabas.testing.simulation.replicas.metadata_log import ControllerNode, MetadataLog
 from barnabas.testing.simulation.replicas.partition_checker import PartitionChecker
-from barnabas.testing.simulation.replicas.partition_clients import PartitionClients
+from barnabas.testing.simulation.replicas.partition_clients import MIN_ISR, PartitionClients
 from barnabas.testing.simulation.replicas.replica_server import Machine, ReplicaServer
 
 CONTROLLERS = [100, 101]
@@ -29,6 +29,8 @@ MEAN_PAUSE_NS = 350 * NS_PER_MS
 MAX_DOWN_NS = 900 * NS_PER_MS
 MAX_PAUSE_NS = 1_500 * NS_PER_MS
 MEAN_ELECTION_NS = 1_500 * NS_PER_MS
+MEAN_IMAGES_NS = 700 * NS_PER_MS
+MAX_IMAGES_LATE_NS = 2_000 * NS_PER_MS
 STRIKES = frozenset(
     {Strike.POWER_LOSS, Strike.KILL, Strike.PARTITION, Strike.ONE_WAY_LOSS, Strike.CLOCK_DRIFT}
 )
@@ -53,6 +55,10 @@ class Shape:
     durability: Durability
     has_elr: bool
     is_unclean: bool
+    # Whether min.insync.replicas is that of all topics.
+    is_cluster_wide: bool
+    # Whether brokers fall behind with the metadata, though the controller responds to them.
+    has_late_images: bool
 
     @classmethod
     def draw(cls, random: SeededRandom) -> Shape:
@@ -66,6 +72,8 @@ class Shape:
             durability=durability,
             has_elr=is_eligible or random.integer(0, 1) == 1,
             is_unclean=not is_eligible and random.integer(0, 4) == 0,
+            is_cluster_wide=random.integer(0, 3) == 0,
+            has_late_images=random.integer(0, 2) == 0,
         )
 
 
@@ -101,6 +109,7 @@ class PartitionCluster:
             replication_factor=shape.replication_factor,
             least_min_isr=2 if shape.durability is Durability.ELIGIBLE else 1,
             is_unclean=shape.is_unclean,
+            is_cluster_wide=shape.is_cluster_wide,
         )
 
     def _boot(self, node: Node) -> ReplicaServer:
@@ -119,7 +128,12 @@ class PartitionCluster:
     def start(self) -> None:
         """Brokers are unfenced, and the topic is there."""
         self._wait("the brokers are not unfenced", self._is_unfenced)
-        configs = {"min.insync.replicas": str(self.shape.min_isr)}
+        configs = {}
+        if self.shape.is_cluster_wide:
+            self.clients.set_min_isr(self.shape.min_isr)
+            self._wait("the option is not set", lambda: self.clients.is_default_set)
+        else:
+            configs[MIN_ISR] = str(self.shape.min_isr)
         if self.shape.is_unclean:
             configs["unclean.leader.election.enable"] = "true"
         self.clients.create(self.shape.partitions, configs)
@@ -144,6 +158,8 @@ class PartitionCluster:
         self._is_disturbed = True
         self._elect_later()
         self._disturb_later()
+        if self.shape.has_late_images:
+            self._hold_images_later()
 
     def _elect_later(self) -> None:
         self.world.agenda.after(self._random.integer(1, 2 * MEAN_ELECTION_NS), self._elect_controller)
@@ -172,6 +188,17 @@ class PartitionCluster:
         elif isinstance(node.program, ReplicaServer):
             self.world.agenda.note(f"n{node.id} stops")
             node.program.stop()
+
+    def _hold_images_later(self) -> None:
+        self.world.agenda.after(self._random.integer(1, 2 * MEAN_IMAGES_NS), self._hold_images)
+
+    def _hold_images(self) -> None:
+        if self._is_disturbed:
+            self._hold_images_later()
+            broker_id = self.brokers[self._random.integer(0, len(self.brokers) - 1)]
+            late_ns = self._random.integer(1, MAX_IMAGES_LATE_NS)
+            self.world.agenda.note(f"n{broker_id} has no images")
+            self.machines[broker_id].images_from_ns = self.world.now_ns + late_ns
 
     def crash(self, node: Node, *, power_loss: bool) -> None:
         """End a process, unless more could be lost than the ELR promises to keep (KIP-966).
@@ -217,6 +244,8 @@ class PartitionCluster:
     def end_well(self) -> None:
         """The faults have ended: writes are acknowledged, replicas are in sync and the same."""
         self._is_disturbed = False
+        for machine in self.machines.values():
+            machine.images_from_ns = 0
         self.clients.is_active = False
         self.clients.served.clear()
         self._wait("the cluster does not settle", self._is_settled, QUIET_NS)

@@ -37,7 +37,8 @@ from barnabas.testing.simulation.replicas.stored_log import BATCH, StoredLog
 if TYPE_CHECKING:
     from barnabas.testing.simulation.replicas.replica_server import ReplicaServer
 
-LAG_MS = 700
+# Below the session time-out: leaders find out before the controller does.
+LAG_MS = 350
 SESSION_SLOTS = 10
 WRITE_TIMEOUT_NS = 1_500 * NS_PER_MS
 MIN_ISR = "min.insync.replicas"
@@ -62,6 +63,7 @@ class LogStore:
         self.futures: dict[TopicPartition, Log] = {}
         self.on_flushed: Callable[[Log], None] = lambda log: None
         self._flushing: set[TopicPartition] = set()
+        self._default_min_isr: int | None = None
 
     # Logs
 
@@ -109,8 +111,15 @@ class LogStore:
     def run_log_tasks_soon(self) -> None: ...
 
     def topic_options(self, topic: str) -> Any:
+        if self._default_min_isr is None:
+            default = self._server.image.configs_of(ConfigResource.BROKER, "").get(MIN_ISR)
+            self._default_min_isr = int(default or "1")
         configured = self._server.image.configs_of(ConfigResource.TOPIC, topic).get(MIN_ISR)
-        return SimpleNamespace(log=self._options, min_insync_replicas=int(configured or "1"))
+        least = self._default_min_isr if configured is None else int(configured)
+        return SimpleNamespace(log=self._options, min_insync_replicas=least)
+
+    def forget_defaults(self) -> None:
+        self._default_min_isr = None
 
     def fail(self, log: Log, failure: BaseException) -> None:
         raise failure

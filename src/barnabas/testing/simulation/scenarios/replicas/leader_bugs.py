@@ -114,6 +114,19 @@ def advances_below_min_isr() -> Iterator[None]:
         yield
 
 
+@_planted("who leaves counts no more when the controller has agreed", 332)
+def leaving_counts_no_more() -> Iterator[None]:
+    """The leader does not know the min.insync.replicas yet by which the controller made the ELR (KIP-966)."""
+    healthy = Partition._least_end_offset
+
+    def least(self: Partition[Log], leader_end_offset: int, now_ns: int) -> int:
+        self.leaving = frozenset()
+        return healthy(self, leader_end_offset, now_ns)
+
+    with patched(Partition, "_least_end_offset", least):
+        yield
+
+
 @_planted("who joins counts when the controller has agreed", 233)
 def joining_counts_late() -> Iterator[None]:
     """The high watermark passes a replica that is a member by then (KIP-497)."""
@@ -127,7 +140,7 @@ def joining_counts_late() -> Iterator[None]:
         yield
 
 
-@_planted("a cancelled reassignment keeps the ISR")
+@_planted("a cancelled reassignment keeps the ISR", 144)
 def cancel_keeps_isr() -> Iterator[None]:
     """Replicas that were to be added stay members, and delete their logs."""
 
