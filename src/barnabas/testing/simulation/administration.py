@@ -19,6 +19,7 @@ from barnabas.protocol.messages.alter_user_scram_credentials import AlterUserScr
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -27,11 +28,19 @@ from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.schema import Message
 from barnabas.runtime.random import SeededRandom
+from barnabas.testing.simulation.token_requests import TokenRequests
 
 T = TypeVar("T")
 
 _NO_QUOTAS: Mapping[str, float] = {}
 ANY, LITERAL = 1, 3
+QUOTAS = (
+    "producer_byte_rate",
+    "request_percentage",
+    "connection_creation_rate",
+    "controller_mutation_rate",
+    "speed",
+)
 # Options of each kind of resource with values, the last of which is wrong; and an option that does not exist.
 OPTIONS: dict[ConfigResource, dict[str, Sequence[str]]] = {
     ConfigResource.TOPIC: {
@@ -82,7 +91,10 @@ class Administrator:
             self._election,
             self._reassignment,
             self._unregistration,
+            self._creation,
+            self._token,
         )
+        self._tokens = TokenRequests(random)
 
     def draw(self, image: Image) -> Asked:
         self._number += 1
@@ -170,6 +182,7 @@ class Administrator:
             (
                 [("user", f"u{self._number}")],
                 [("user", f"u{self._number}"), ("client-id", None)],
+                [("user", None)],
                 [("ip", f"10.0.{self._number % 256}.1")],
                 [("ip", "no address")],
                 [("ip", "10.0.0.1"), ("user", "u")],
@@ -180,7 +193,7 @@ class Administrator:
         )
         if image.quotas and self._random.integer(0, 3) == 0:
             entity = list(self._one_of(sorted(image.quotas, key=repr)))
-        key = self._one_of(("producer_byte_rate", "request_percentage", "connection_creation_rate", "speed"))
+        key = self._one_of(QUOTAS)
         value = self._one_of((1000.0 + self._number, 1000.0 + self._number, 0.5, 0.0, 1e19))
         op = AlterClientQuotasRequest.OpData(key=key, value=value, remove=self._random.integer(0, 5) == 0)
         entry = AlterClientQuotasRequest.EntryData(
@@ -251,7 +264,36 @@ class Administrator:
         )
         return Asked(DeleteAclsRequest(filters=[acl_filter]))
 
+    def _token(self, image: Image) -> Asked:
+        return Asked(self._tokens.draw(image, self._number))
+
     # Partitions and brokers
+
+    def _creation(self, image: Image) -> Asked:
+        """With a name, numbers or an assignment of replicas that may be wrong."""
+        is_manual = self._random.integer(0, 1) == 0
+        assignments = [
+            CreateTopicsRequest.CreatableReplicaAssignment(
+                partition_index=self._one_of((index, index, index, 0, 7)),
+                broker_ids=self._one_of(([1], [1], [1], [7], [1, 1], [])),
+            )
+            for index in range(self._random.integer(1, 3) if is_manual else 0)
+        ]
+        new = f"c{self._number}"
+        name = self._one_of((new, new, new, "", "a b", "a.b", "a_b", self._topic(image)))
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=self._one_of((-1, -1, -1, 2, 0)),
+            replication_factor=self._one_of((-1, -1, -1, 1, 3)),
+            assignments=assignments,
+            configs=[],
+        )
+        topics = [topic] * self._one_of((1, 1, 1, 2))
+        validate_only = self._random.integer(0, 4) == 0
+        request = CreateTopicsRequest(topics=topics, timeout_ms=1, validate_only=validate_only)
+        if validate_only or name != new:
+            return Asked(request)
+        return Asked(request, lambda later: name in later.topic_ids)
 
     def _partitions(self, image: Image) -> Asked:
         name = self._topic(image)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.runtime.disk.disk import Buffer
+from barnabas.storage.failure import DirectoryFull
 from barnabas.storage.log.appends import AppendResult, UnexpectedAppendOffset
 from barnabas.storage.log.leader_epochs import EpochsWrite, LeaderEpochs
 from barnabas.storage.log.log import Log
@@ -177,6 +178,8 @@ class MemoryLog(Log):
     def _append(self, batches: list[Batch]) -> AppendResult:
         if self.is_truncating or self.was_closed:
             raise AssertionError(f"{self.name} is appended to while it is truncated, or closed")
+        if self.full is not None:
+            raise DirectoryFull(self.folder, "appending", self.full)
         stored = self.stored
         before = stored.batches[-1] if stored.batches else None
         for batch in batches:

@@ -297,6 +297,12 @@ class PartitionChecker:
                 history = self.history(hosted.name)
                 history.deleted_to = max(history.deleted_to, wanted)
 
+    def deleted(self, hosted: Hosted) -> None:
+        """What DeleteRecords tells its client: that is deleted everywhere."""
+        assert hosted.log is not None, "it has just deleted"
+        if hosted.low_watermark > hosted.log.log_start_offset:
+            raise self.fail(f"{hosted!r} has not deleted all before {hosted.low_watermark}")
+
     def told_offsets(
         self, server: ReplicaServer, request: ListOffsetsRequest, response: ListOffsetsResponse
     ) -> None:

@@ -6,7 +6,7 @@ most once, so that none may appear twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from barnabas.base.effects import Event, Received
@@ -38,7 +38,9 @@ ELECT_WITHIN_NS = 100 * NS_PER_MS
 EXPIRE_NS = 100 * NS_PER_MS
 ANSWER_NS = 2_000 * NS_PER_MS
 PREFERRED, UNCLEAN = 0, 1
-SET = 0
+SET, DELETE = 0, 1
+# Bytes a second, of the several hundred that are written.
+MAX_RATE = 400
 HIGH_WATERMARK = -1
 
 
@@ -191,7 +193,7 @@ class PartitionClients:
             return
         self._act_later()
         name = self.names[self._random.integer(0, len(self.names) - 1)]
-        match self._random.integer(0, 9):
+        match self._random.integer(0, 10):
             case 0 | 1:
                 self._reassign(name, self._shuffled(self._brokers)[: self._replication_factor])
             case 2:
@@ -202,6 +204,8 @@ class PartitionClients:
                 self._elect(name, UNCLEAN)
             case 6 | 7:
                 self.set_min_isr(self._random.integer(self._least_min_isr, 2))
+            case 8:
+                self._throttle(name)
             case _:
                 self._delete(name)
 
@@ -234,12 +238,32 @@ class PartitionClients:
         self._ask_controllers(ElectLeadersRequest(election_type=kind, topic_partitions=[topic]))
 
     def set_min_isr(self, least: int) -> None:
-        config = IncrementalAlterConfigsRequest.AlterableConfig(
-            name=MIN_ISR, config_operation=SET, value=str(least)
-        )
         kind, name = (ConfigResource.BROKER, "") if self._is_cluster_wide else (ConfigResource.TOPIC, TOPIC)
+        self._alter(kind, name, {MIN_ISR: str(least)})
+
+    def _throttle(self, name: TopicPartition) -> None:
+        """Replicas that are not in sync are fetched slowly, on one of the two sides (KIP-73)."""
+        side = ("leader", "follower")[self._random.integer(0, 1)]
+        rate = self._random.integer(1, MAX_RATE)
+        self._alter(ConfigResource.BROKER, "", {f"{side}.replication.throttled.rate": str(rate)})
+        replicas = ("*", "", f"{name.partition}:{self._brokers[0]},{name.partition}:{self._brokers[1]}")
+        throttled = replicas[self._random.integer(0, 2)]
+        self._alter(ConfigResource.TOPIC, name.topic, {f"{side}.replication.throttled.replicas": throttled})
+
+    def end_throttles(self) -> None:
+        for side in ("leader", "follower"):
+            self._alter(ConfigResource.BROKER, "", {f"{side}.replication.throttled.rate": None})
+
+    def _alter(self, kind: ConfigResource, name: str, options: Mapping[str, str | None]) -> None:
+        """None removes an option."""
+        configs = [
+            IncrementalAlterConfigsRequest.AlterableConfig(
+                name=option, config_operation=DELETE if value is None else SET, value=value
+            )
+            for option, value in options.items()
+        ]
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-            resource_type=kind, resource_name=name, configs=[config]
+            resource_type=kind, resource_name=name, configs=configs
         )
         self._ask_controllers(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
 

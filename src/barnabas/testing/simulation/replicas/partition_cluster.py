@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.metadata.topics import Partition
@@ -176,18 +177,31 @@ class PartitionCluster:
         self.world.agenda.after(self._random.integer(1, 4 * MEAN_PAUSE_NS), self._disturb_one)
 
     def _disturb_one(self) -> None:
-        """A broker is paused, or stopped cleanly."""
+        """A broker is paused, is stopped cleanly, or has a full disk for a while."""
         if not self._is_disturbed:
             return
         self._disturb_later()
         node = self.world.nodes[self.brokers[self._random.integer(0, len(self.brokers) - 1)]]
         if not node.is_up:
             return
-        if self._random.integer(0, 1):
-            node.pause(self._random.integer(1, MAX_PAUSE_NS))
-        elif isinstance(node.program, ReplicaServer):
-            self.world.agenda.note(f"n{node.id} stops")
-            node.program.stop()
+        match self._random.integer(0, 4):
+            case 0 | 1:
+                node.pause(self._random.integer(1, MAX_PAUSE_NS))
+            case 2 | 3 if isinstance(node.program, ReplicaServer):
+                self.world.agenda.note(f"n{node.id} stops")
+                node.program.stop()
+            case 4:
+                self._fill(node.id, "no space is left")
+                delay_ns = self._random.integer(1, MAX_DOWN_NS)
+                self.world.agenda.after(delay_ns, partial(self._fill, node.id, None))
+
+    def _fill(self, broker_id: int, reason: str | None) -> None:
+        """The disk of a broker is full, or has room again."""
+        self.world.agenda.note(f"n{broker_id} full: {reason}")
+        self.machines[broker_id].full = reason
+        node = self.world.nodes[broker_id]
+        if isinstance(node.program, ReplicaServer):
+            node.enter(node.life, node.program.space_changed)
 
     def _hold_images_later(self) -> None:
         self.world.agenda.after(self._random.integer(1, 2 * MEAN_IMAGES_NS), self._hold_images)
@@ -246,8 +260,10 @@ class PartitionCluster:
         self._is_disturbed = False
         for machine in self.machines.values():
             machine.images_from_ns = 0
+            self._fill(machine.id, None)
         self.clients.is_active = False
         self.clients.served.clear()
+        self.clients.end_throttles()
         self._wait("the cluster does not settle", self._is_settled, QUIET_NS)
         for name, history in self.checker.histories.items():
             problem = history.lost()
@@ -259,8 +275,9 @@ class PartitionCluster:
         for broker_id in self.brokers:
             if not self.world.nodes[broker_id].is_up:
                 self.world.nodes[broker_id].start()  # it has stopped cleanly since
-        if len(self.clients.served) < len(self.clients.names):
-            self.clients.finish([name for name, each in self.checker.histories.items() if each.is_forsaken])
+        forsaken = [name for name, each in self.checker.histories.items() if each.is_forsaken]
+        if forsaken or len(self.clients.served) < len(self.clients.names):
+            self.clients.finish(forsaken)
             return False
         return self._is_unfenced() and all(
             self._is_in_sync(name, state) for name, state in self.states().items()

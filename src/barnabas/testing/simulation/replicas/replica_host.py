@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import Uuid
 from barnabas.base.units import NS_PER_MS
+from barnabas.broker.quotas.rates import Window
+from barnabas.broker.quotas.replication_quota import ReplicationQuota
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager
 from barnabas.broker.replicas.hosted_partition import Hosted
 from barnabas.broker.replicas.partition_lookup import PartitionTable
@@ -27,6 +29,7 @@ from barnabas.replica.fetch_sessions import Sessions
 from barnabas.replica.partition import Rules
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.runtime.loop.promise import Promise
+from barnabas.storage.failure import DirectoryFull
 from barnabas.storage.log.log import Log
 from barnabas.storage.log.log_options import LogOptions
 from barnabas.storage.log.names import TopicPartition
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 # Below the session time-out: leaders find out before the controller does.
 LAG_MS = 350
 SESSION_SLOTS = 10
+QUOTA_WINDOW = Window(samples=4, sample_ms=100)
 WRITE_TIMEOUT_NS = 1_500 * NS_PER_MS
 MIN_ISR = "min.insync.replicas"
 # One in as many rounds of housekeeping flushes a log, or writes its checkpoints.
@@ -89,7 +93,12 @@ class LogStore:
             checker = self._server.checker
             append = partial(checker.appended, self._server.process.id)
             log = self.logs[name] = MemoryLog(name, stored[1], self._options, append)
+            log.full = self._server.machine.full
         return log
+
+    def logs_in(self, log_dir: str) -> list[TopicPartition]:
+        """There is one directory."""
+        return list(self.logs)
 
     def begin_delete(self, name: TopicPartition) -> None:
         log = self.logs.pop(name, None)
@@ -122,7 +131,8 @@ class LogStore:
         self._default_min_isr = None
 
     def fail(self, log: Log, failure: BaseException) -> None:
-        raise failure
+        if not isinstance(failure, DirectoryFull):
+            raise failure
 
     # The device
 
@@ -251,7 +261,7 @@ class _DelayedWrite(DelayedOperation):
 
 
 class ReplicaHost(ReplicaManager):
-    """The replica manager, without its files, its quotas and its moves between directories."""
+    """The replica manager, without its files and its moves between directories."""
 
     def __init__(
         self, server: ReplicaServer, flush_messages: int, connect: Callable[[], LeaderConnection]
@@ -269,8 +279,8 @@ class ReplicaHost(ReplicaManager):
         self.isr_changes = AlterPartitionManager(
             server, self.broker_id, server.timers, server.at_tick_end, self.advanced
         )
-        unset = cast(Any, SimpleNamespace(is_set=False, configure=lambda image: None))
-        self.leader_quota = self.follower_quota = unset
+        self.leader_quota = ReplicationQuota("leader", self.broker_id, QUOTA_WINDOW, server.clock)
+        self.follower_quota = ReplicationQuota("follower", self.broker_id, QUOTA_WINDOW, server.clock)
         self.moves = cast(Any, SimpleNamespace(forget=lambda name: None))
         self.on_dir_failed = []
         self.on_changed = []
@@ -305,8 +315,15 @@ class ReplicaHost(ReplicaManager):
     def begin(self) -> None:
         """Carry out what the image demands."""
         self._is_started = True
+        self._configure_quotas()
         self.transitions.carry_out(self._policy.at_start(self._broker.image, self.store.topic_ids))
         self._check_isrs()
+
+    def fill(self, reason: str | None) -> None:
+        """The disk is full, or has room again."""
+        for log in self.store.logs.values():
+            log.full = reason
+        self._space_changed("", reason)
 
     def stop(self) -> Promise[None]:
         self._is_started = False

@@ -75,6 +75,8 @@ class Machine:
         self.asked = 0
         # Writes that have arrived: a connection delivers nothing twice, and nothing to the next process.
         self.writes: set[tuple[int, int]] = set()
+        # Why nothing can be written, if it cannot.
+        self.full: str | None = None
         # Images that come before this time are taken then: its process is behind with the metadata.
         self.images_from_ns = 0
 
@@ -303,6 +305,13 @@ class ReplicaServer:
         if not self.replicas.is_started and NO_EPOCH != self.broker_epoch <= self.image.offset:
             self.replicas.begin()
 
+    # The disk
+
+    def space_changed(self) -> None:
+        """The disk is full, or has room again."""
+        if self.replicas.is_started:
+            self.in_tick(partial(self.replicas.fill, self.machine.full))
+
     # Stopping
 
     def stop(self) -> None:
@@ -384,6 +393,7 @@ class ReplicaServer:
         self.checker.may_delete(hosted, request.offset)
         try:
             self.replicas.delete_records(hosted, request.offset)
+            self.checker.deleted(hosted)
         except KafkaError as refusal:
             return Deleted(refusal.code)
         return Deleted(ErrorCode.NONE)

@@ -54,6 +54,7 @@ from barnabas.testing.simulation.metadata_node import (
 from barnabas.testing.simulation.metadata_survivor import Survivor
 from barnabas.testing.simulation.nemesis import Nemesis, Strike
 from barnabas.testing.simulation.registry import planted, scenario
+from barnabas.testing.simulation.token_requests import SECRET
 
 TROUBLED_NS = 3_000 * NS_PER_MS
 # Old snapshots are checked for often enough that some are deleted.
@@ -75,6 +76,7 @@ OPTIONS = {
     "internal.metadata.log.segment.bytes": 1_500,
     "internal.metadata.delete.delay.millis": 200,
     "metadata.max.retention.bytes": 6_000,
+    "delegation.token.secret.key": SECRET,
 }
 
 

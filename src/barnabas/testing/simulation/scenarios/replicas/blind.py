@@ -50,7 +50,7 @@ def shrinks_alone() -> Iterator[None]:
         yield
 
 
-@_planted("a leader that returns remembers how far its followers were", 103)
+@_planted("a leader that returns remembers how far its followers were", 445)
 def remembers_offsets() -> Iterator[None]:
     """Others have led since, and its followers may have truncated what they had."""
     healthy = Follower.begin_epoch

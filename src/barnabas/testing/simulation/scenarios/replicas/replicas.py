@@ -1,7 +1,8 @@
 """A few partitions on three or four brokers: replication under every fault, at many lives a second.
 
 The replica manager, the fetchers, fetch sessions, the purgatory and the controller's decisions are those of
-production; logs are in memory, and requests are single messages, which are lost, late and duplicated.  What
+production; logs are in memory, and requests are single messages, which are lost, late and duplicated.
+Brokers stop cleanly and uncleanly, are paused, have full disks, and are behind with the metadata.  What
 may be lost is what may be lost in `replication`, which runs whole brokers on simulated disks: SYNCED, CACHED
 and ELIGIBLE are the same, and so are unclean elections.  Two controllers take turns, and the old one goes on
 for a while.  Checked after every event: see `testing/simulation/replicas/partition_checker.py`; after the
