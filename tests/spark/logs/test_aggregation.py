@@ -64,6 +64,7 @@ def test_everything_that_comes_out_is_true(spark: SparkSession, tmp_path: Path) 
         assert true.alerts(expected, whole.WINDOW_MS)
         bad = [(value,) for value in whole.read(bootstrap, "logs.bad")]
         whole.assert_same("bad lines", bad, [(line,) for line in truth.bad], key=1)
+        assert whole.read(bootstrap, "logs.late") == []
         assert committed(bootstrap, "pipeline-logs-parsed") == {"logs": truth.lines}
         assert committed(bootstrap, "pipeline-logs-alerts").keys() == {"logs.counts"}
     finally:
@@ -98,3 +99,10 @@ def test_public_sets_come_out_as_logs_parse_prints_them(spark: SparkSession, tmp
     ]
     parsed.unpersist()
     assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+def test_lines_that_came_too_late_are_kept(spark: SparkSession) -> None:
+    rows = [("in time", 80), ("too late", 79), ("newer", 300)]
+    frame = spark.createDataFrame(rows, "json string, at_ms long")
+    assert [row.json for row in queries.late(frame, 100, 20).collect()] == ["too late"]
+    assert queries.late(frame, None, 20).count() == 0

@@ -91,6 +91,34 @@ def test_a_new_template_is_an_alert_for_a_window() -> None:
     assert found == ["raised", "cleared"]
 
 
+BURST = Rule("burst", "burst", of="lines", bad_rate=5, good_rate=2.5, bad_windows=1, good_windows=1)
+
+
+def bursts(*lines: int) -> list[list[str]]:
+    """What changes in each window; the state is kept and read back in between."""
+    state, found = service(BURST), []
+    for number, count in enumerate(lines):
+        found.append([row[3] for row in state.take(window(number, lines=count))])
+        state = Service("shop", (BURST,), state.state())
+    return found
+
+
+def test_a_burst_is_many_times_what_is_usual() -> None:
+    assert bursts(10, 10, 10, 10, 49, 10)[4] == []
+    assert bursts(10, 10, 10, 10, 50, 10) == [[], [], [], [], ["raised"], ["cleared"]]
+
+
+def test_no_burst_is_known_before_what_is_usual_is() -> None:
+    assert bursts(1, 1, 1, 1000) == [[]] * 4
+    assert bursts(1, 1, 1, 1, 19) == [[]] * 5
+
+
+def test_a_burst_that_lasts_becomes_usual() -> None:
+    found = bursts(*[10] * 12, *[100] * 12)
+    assert found[12] == ["raised"]
+    assert sum(map(len, found)) == 2
+
+
 def test_absence_is_told_by_the_time_and_ends_with_a_line() -> None:
     state = service(Rule("silent", "absence", bad_windows=3))
     assert list(state.take(window(1))) == []

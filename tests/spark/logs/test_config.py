@@ -26,6 +26,8 @@ name = "silent"
 kind = "absence"
 service = "web"
 raise_after = 3
+[[alerts]]
+kind = "burst"
 """
 
 
@@ -39,9 +41,12 @@ def test_everything(tmp_path: Path) -> None:
     config = read_config(written(tmp_path, EVERYTHING))
     assert [form.name for form in config.known().formats] == ["ours"]
     assert (config.services, config.owners) == ((("/var/log/nginx/*", "web"),), (("web", "ann"),))
-    rate, silent = config.rules
+    rate, silent, burst = config.rules
     assert (rate.name, rate.bad_rate, rate.good_rate, rate.least_requests) == ("rate", 0.5, 0.25, 20)
     assert (silent.name, silent.kind, silent.service, silent.bad_windows) == ("silent", "absence", "web", 3)
+    assert (burst.of, burst.bad_rate, burst.good_rate, burst.bad_windows, burst.least_requests) == (
+        "lines", 5.0, 2.5, 1, 20,
+    )  # fmt: skip
 
 
 def test_nothing_given() -> None:
@@ -69,7 +74,10 @@ def test_the_layout_of_the_generator_is_one_of_ones_own(tmp_path: Path) -> None:
         ("[fields]\nmesage = 'x'", "there is no such key (did you mean message?)"),
         ("[sources]\n'*' = 'odd'", "sources.*: there is no format odd"),
         ("[formats]\na = '(x)'", "every group needs a name"),
-        ('[[alerts]]\nkind = "odd"', "alerts[0].kind: 'odd' is none of rate, count, absence, new-template"),
+        (
+            '[[alerts]]\nkind = "odd"',
+            "alerts[0].kind: 'odd' is none of rate, count, absence, new-template, burst",
+        ),
         ('[[alerts]]\nkind = "rate"', "alerts[0].raise: it is missing"),
         ('[[alerts]]\nkind = "absence"\n[[alerts]]\nkind = "absence"', "two rules have the same name"),
         ("alerts = 1", "write [[alerts]]"),

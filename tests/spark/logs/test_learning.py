@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from barnabas.logs.templates import Shapes, shape_key
@@ -42,6 +43,22 @@ def test_a_repeated_batch_finds_the_state_before_it(tmp_path: Path) -> None:
     again = Store(tmp_path / "templates")
     assert learn(again.before(1), "lost 3") == first
     assert [each.is_new for each in learn(Store(tmp_path / "templates").before(2), "lost 4")] == [False]
+
+
+def test_the_newest_time_is_kept_with_the_templates() -> None:
+    learned = Learned()
+    learn(learned, "started")
+    for newest_ms in (None, 7, 5, None):
+        learned.see(newest_ms)
+    assert Learned.from_json(learned.to_json()).newest_ms == 7
+
+
+def test_a_state_of_before_there_were_late_lines_is_read() -> None:
+    learned = Learned()
+    learn(learned, "started")
+    old = json.dumps(json.loads(learned.to_json())["sources"])
+    again = Learned.from_json(old)
+    assert (list(again.sources), again.newest_ms) == (["a.log"], None)
 
 
 def test_only_the_last_states_are_kept(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def compare(bootstrap: str, truth: Truth, table_rows: list[tuple[int, str, int]]
     """Everything that came out equals what an independent recomputation gives."""
     bad = [(value,) for value in read(bootstrap, "logs.bad")]
     assert_same("bad lines", bad, [(line,) for line in truth.bad], key=1)
+    assert len(read(bootstrap, "logs.late")) == truth.hopeless
     expected = compare_counts(bootstrap, truth)
     in_table = [(count.start_ms, count.service, count.lines) for count in expected]
     assert_same("rows of the table", table_rows, in_table, key=2)

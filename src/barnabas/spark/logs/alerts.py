@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-RATE, COUNT, ABSENCE, NEW_TEMPLATE = KINDS = ("rate", "count", "absence", "new-template")
+RATE, COUNT, ABSENCE, NEW_TEMPLATE, BURST = KINDS = ("rate", "count", "absence", "new-template", "burst")
+# The mean of so many windows is what is usual, from so many on.
+USUAL_WINDOWS, LEAST_WINDOWS = 12, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Rule:
 
     name: str = "error-rate"
     # rate: errors per request, or per line where there are no requests.  count: `of` in a window.  absence:
-    # no line for `bad_windows` windows.  new-template: lines of a kind that is new in their source.
+    # no line for `bad_windows` windows.  new-template: lines of a kind that is new in their source.  burst:
+    # how many times what is usual `of` is.
     kind: str = RATE
     of: str = "errors"
     service: str = "*"
@@ -36,7 +39,7 @@ class Rule:
     good_rate: float = 0.05
     bad_windows: int = 2
     good_windows: int = 3
-    # Windows with fewer requests are ignored.
+    # Windows with fewer requests are ignored; one with less `of` is no burst.
     least_requests: int = 20
 
 
@@ -49,6 +52,8 @@ class Memory(NamedTuple):
     is_raised: bool = False
     bad_windows: int = 0
     good_windows: int = 0
+    # The last counts, for bursts.
+    before: tuple[float, ...] = ()
 
 
 def value_of(rule: Rule, window: Mapping[str, Any]) -> float | None:
@@ -61,6 +66,14 @@ def value_of(rule: Rule, window: Mapping[str, Any]) -> float | None:
     return window["errors"] / of if of >= max(rule.least_requests, 1) else None
 
 
+def burst_of(rule: Rule, before: Sequence[float], count: float) -> tuple[float, tuple[float, ...]]:
+    """How many times the mean of the windows before it a window has (0 while too little is known), and the
+    windows before the next one.  They include those of a burst: what lasts becomes usual."""
+    usual = sum(before) / len(before) if len(before) >= LEAST_WINDOWS else 0.0
+    times = count / usual if usual and count >= rule.least_requests else 0.0
+    return times, (*before, count)[-USUAL_WINDOWS:]
+
+
 def after_window(rule: Rule, memory: Memory, value: float | None) -> tuple[Memory, str | None]:
     """Return the state after one more window, and the change: `raised`, `cleared` or None."""
     if value is None:
@@ -68,10 +81,10 @@ def after_window(rule: Rule, memory: Memory, value: float | None) -> tuple[Memor
     bad = memory.bad_windows + 1 if value >= rule.bad_rate else 0
     good = memory.good_windows + 1 if value <= rule.good_rate else 0
     if not memory.is_raised and bad >= rule.bad_windows:
-        return Memory(True, bad, good), "raised"
+        return memory._replace(is_raised=True, bad_windows=bad, good_windows=good), "raised"
     if memory.is_raised and good >= rule.good_windows:
-        return Memory(False, bad, good), "cleared"
-    return Memory(memory.is_raised, bad, good), None
+        return memory._replace(is_raised=False, bad_windows=bad, good_windows=good), "cleared"
+    return memory._replace(bad_windows=bad, good_windows=good), None
 
 
 class Service:
@@ -113,6 +126,9 @@ class Service:
                     yield self._row(rule, "cleared", end, 0.0, rate)
                 continue
             value = value_of(rule, window)
+            if rule.kind == BURST:
+                value, before = burst_of(rule, memory.before, float(window[rule.of] or 0))
+                memory = memory._replace(before=before)
             self._memories[rule.name], change = after_window(rule, memory, value)
             if change is not None:
                 yield self._row(rule, change, end, value, rate)

@@ -197,15 +197,18 @@ def _rule(table: Table) -> Rule:
     if kind in ("rate", "count") and not table.has("raise"):
         raise table.wrong("raise", "it is missing; from which value on is the alert raised?")
     usual = Rule(kind=kind)
-    bad = table.number("raise", 1.0)
+    at_once = kind in ("new-template", "burst")
+    bad = table.number("raise", 5.0 if kind == "burst" else 1.0)
     return Rule(
         name=table.text("name") or kind,
         kind=kind,
-        of=table.text("of") or usual.of,
+        of=table.text("of") or ("lines" if kind == "burst" else usual.of),
         service=table.text("service") or "*",
         bad_rate=bad,
         good_rate=table.number("clear", 0.0 if kind == "new-template" else bad / 2),
-        bad_windows=table.whole("raise_after", 1 if kind == "new-template" else usual.bad_windows),
-        good_windows=table.whole("clear_after", 1 if kind == "new-template" else usual.good_windows),
-        least_requests=table.whole("least_requests", usual.least_requests if kind == "rate" else 0),
+        bad_windows=table.whole("raise_after", 1 if at_once else usual.bad_windows),
+        good_windows=table.whole("clear_after", 1 if at_once else usual.good_windows),
+        least_requests=table.whole(
+            "least_requests", usual.least_requests if kind in ("rate", "burst") else 0
+        ),
     )

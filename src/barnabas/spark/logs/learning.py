@@ -1,5 +1,5 @@
-"""What the driver learns from batch to batch: the templates of each source, and how many lines were
-readable.
+"""What the driver learns from batch to batch: the templates of each source, the newest time, and how many
+lines were readable.
 
 The state after a batch is a file beside the checkpoint, so that a batch which is repeated after a failure
 finds the state before it and comes to the same result.
@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from barnabas.logs.templates import Templates, shape_from
 
@@ -61,6 +62,12 @@ class Learned:
     """The templates of every source."""
 
     sources: dict[str, Templates] = field(default_factory=dict)
+    # The newest time of all lines so far.
+    newest_ms: int | None = None
+
+    def see(self, newest_ms: int | None) -> None:
+        if newest_ms is not None:
+            self.newest_ms = max(newest_ms, self.newest_ms or newest_ms)
 
     def learn(self, shapes: Iterable[tuple[str, str]]) -> list[Named]:
         """Take in the shapes of a batch, with their sources.  Nothing is new in a source's first batch."""
@@ -79,12 +86,18 @@ class Learned:
         return named
 
     def to_json(self) -> str:
-        return json.dumps({source: templates.state() for source, templates in self.sources.items()})
+        sources = {source: templates.state() for source, templates in self.sources.items()}
+        return json.dumps({"newest_ms": self.newest_ms, "sources": sources})
 
     @classmethod
     def from_json(cls, text: str) -> Learned:
-        state: Mapping[str, dict[str, list[list[str] | None]]] = json.loads(text)
-        return cls({source: Templates.restored(shapes) for source, shapes in state.items()})
+        state: Mapping[str, Any] = json.loads(text)
+        # Before there were late lines, the sources were all.
+        sources = state["sources"] if "newest_ms" in state else state
+        return cls(
+            {source: Templates.restored(shapes) for source, shapes in sources.items()},
+            state.get("newest_ms"),
+        )
 
 
 class Store:

@@ -29,7 +29,8 @@ NO_FORMAT = "no known format"
 MOST_SOURCES = 1_000  # Readers that a process keeps.
 ORIGIN = "origin"
 OUTPUT = (
-    "service string, source string, json string, shape string, problem string, value binary, position string"
+    "service string, source string, json string, shape string, problem string, value binary, "
+    "position string, at_ms long"
 )
 TRACE_IDS = (
     "trace_id", "trace.id", "traceId", "traceID", "TraceId", "otelTraceID", "dd.trace_id", "x_request_id",
@@ -43,7 +44,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|µs|us|ms|s|m)?")
 _UNIT_MS = {"ns": 1e-6, "µs": 1e-3, "us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
 _IN_SECONDS = {"request_time", "query_time"}  # nginx's; MySQL's.
 
-Row = tuple[str, str, str, str, str | None, bytes | None, str]
+Row = tuple[str, str, str, str, str | None, bytes | None, str, int | None]
 
 
 class Parser:
@@ -83,27 +84,22 @@ class Parser:
         service = self._config.service_of(record, source)
         if record.format == UNKNOWN:
             if not is_continuation(record.message):
-                return service, source, "", "", NO_FORMAT, line, place
+                return service, source, "", "", NO_FORMAT, line, place, None
             record.format = CONTINUED
-        return (
-            service,
-            source,
-            _json(record, service, source, place, arrival_ms),
-            shape_key(self._shapes.of(record.message)),
-            None,
-            None,
-            place,
-        )
+        time_ms = at_ms(record.time, arrival_ms)
+        text = _json(record, service, source, place, time_ms)
+        shape = shape_key(self._shapes.of(record.message))
+        return service, source, text, shape, None, None, place, time_ms
 
 
-def _json(record: Record, service: str, source: str, place: str, arrival_ms: int) -> str:
+def _json(record: Record, service: str, source: str, place: str, time_ms: int) -> str:
     fields, component = record.fields, record.service
     record.service = service
     status = status_of(fields.get("status"))
     duration_ms = duration_of(fields)
     trace = next((str(fields[name]) for name in TRACE_IDS if fields.get(name)), None)
     return (
-        f'{{{record_json(record)}, "at_ms": {at_ms(record.time, arrival_ms)}, '
+        f'{{{record_json(record)}, "at_ms": {time_ms}, '
         f'"component": {"null" if component is None else quoted(component)}, "lines": {record.lines}, '
         f'"status": {"null" if status is None else status}, '
         f'"duration_ms": {"null" if duration_ms is None else duration_ms}, '
@@ -180,12 +176,10 @@ def _parsed(batches: list[pa.RecordBatch], parser: Parser) -> pa.RecordBatch:
     for source, (numbers, texts, places, arrivals) in lines.items():
         rows += [(numbers[first], row) for first, row in parser.rows(source, texts, places, arrivals)]
     rows.sort(key=lambda row: row[0])
+    types = {"binary": pa.binary, "string": pa.string, "long": pa.int64}
     columns = list(zip(*(row for _, row in rows), strict=True)) or [()] * len(_ARROW)
     return pa.RecordBatch.from_arrays(
-        [
-            pa.array(column, pa.binary() if kind == "binary" else pa.string())
-            for column, (_, kind) in zip(columns, _ARROW, strict=True)
-        ],
+        [pa.array(column, types[kind]()) for column, (_, kind) in zip(columns, _ARROW, strict=True)],
         [name for name, _ in _ARROW],
     )
 

@@ -3,7 +3,7 @@ alerts and a table.
 
     barnabas pipeline run barnabas.spark.logs.pipeline --set bootstrap=localhost:9092
 
-    logs ─ parsed ─┬─ topic logs.bad (dead letters)
+    logs ─ parsed ─┬─ topics logs.bad (dead letters) and logs.late
                    └─ topic logs.parsed ─ events ─┬─ counts (with owners) ── topic logs.counts ─┬─ files
                                                   ├─ templates ───────────── topic logs.templates └─ alerts
                                                   └─ failures ────────────── topic logs.failures
@@ -13,7 +13,6 @@ Lines are parsed once; everything else reads what was parsed.  The queries thems
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,15 +20,17 @@ from barnabas.spark.logs import alerts as alerting
 from barnabas.spark.logs import queries
 from barnabas.spark.logs.config import read_config
 from barnabas.spark.logs.learning import Tally
+from barnabas.spark.logs.spans import seconds
 from barnabas.spark.logs.writing import writer
-from barnabas.spark.pipeline import Pipeline, PipelineError
+from barnabas.spark.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 TOPICS = (
-    "logs", "logs.parsed", "logs.bad", "logs.counts", "logs.templates", "logs.failures", "alerts",
+    "logs", "logs.parsed", "logs.bad", "logs.late", "logs.counts", "logs.templates", "logs.failures",
+    "alerts",
 )  # fmt: skip
 
 pipeline = Pipeline(
@@ -46,6 +47,7 @@ pipeline = Pipeline(
         "lines": "logs",
         "parsed": "logs.parsed",
         "bad": "logs.bad",
+        "late": "logs.late",
         "counts": "logs.counts",
         "templates": "logs.templates",
         "failures": "logs.failures",
@@ -128,20 +130,11 @@ def alerts(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     return queries.as_records(alerting.alerts(rows, rules, seconds(settings["window"])), "service")
 
 
-def seconds(window: str) -> float:
-    """The length of a window such as `10 seconds`."""
-    units = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
-    found = re.fullmatch(r"\s*(\d+)\s+([a-z]+?)s?\s*", window)
-    if found is None or found[2] not in units:
-        raise PipelineError(f"the setting window is {window!r}: give a time such as '10 seconds'")
-    return int(found[1]) * units[found[2]]
-
-
 def _write_parsed(stream: DataStreamWriter, settings: Mapping[str, str]) -> DataStreamWriter:
     return writer(stream, settings, tally, "logs-parsed")
 
 
-pipeline.to("parsed", of=parsed, write=_write_parsed, place="topics {parsed} and {bad}, exactly once")
+pipeline.to("parsed", of=parsed, write=_write_parsed, place="topics {parsed}, {bad} and {late}, exactly once")
 pipeline.to_topic("counts", of=counts, topic="{counts}", exactly_once=True)
 pipeline.to_topic("templates", of=templates, topic="{templates}", exactly_once=True)
 pipeline.to_topic("failures", of=failures, topic="{failures}", exactly_once=True)

@@ -41,6 +41,12 @@ def with_templates(parsed: DataFrame, named: Sequence[Named]) -> DataFrame:
     return good.select(f.col("service").cast("binary").alias("key"), value.cast("binary").alias("value"))
 
 
+def late(parsed: DataFrame, newest_ms: int | None, allowed_ms: int) -> DataFrame:
+    """The lines that are further behind the newest one of the batches before than a line may be: windows that
+    were written already do not count them."""
+    return parsed.where("false" if newest_ms is None else f"at_ms < {newest_ms - allowed_ms}")
+
+
 def bad(parsed: DataFrame) -> DataFrame:
     """Dead letters: the original line, with the reason and where it came from in headers."""
     from pyspark.sql import functions as f

@@ -1,9 +1,12 @@
-"""Counting distinct windows in little memory: adjacent windows are kept as one span.  Pure."""
+"""Spans of time: how long a window is, and counting distinct windows in little memory.  Pure."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from datetime import datetime
+
+from barnabas.spark.pipeline.definition import PipelineError
 
 # A gap without counts ends a span: beyond this number the oldest is dropped.
 MAX_SPANS = 10_000
@@ -36,3 +39,12 @@ class Spans:
 
     def __len__(self) -> int:
         return len(self._starts)
+
+
+def seconds(span: str, setting: str = "window") -> float:
+    """The length of a span such as `10 seconds`."""
+    units = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+    found = re.fullmatch(r"\s*(\d+)\s+([a-z]+?)s?\s*", span)
+    if found is None or found[2] not in units:
+        raise PipelineError(f"the setting {setting} is {span!r}: give a time such as '10 seconds'")
+    return int(found[1]) * units[found[2]]

@@ -1,5 +1,5 @@
 """The first query of the log pipeline, batch by batch: lines are parsed once, their templates learned, and
-what was parsed and what was not is written together, exactly once.
+what was parsed, what was not and what came too late is written together, exactly once.
 
 Learning needs all shapes of a batch before any of its lines can be written, so a batch is parsed into Spark's
 cache, and only its distinct shapes come to the driver.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.spark.logs import queries
 from barnabas.spark.logs.learning import FOLDER, Store, Tally
+from barnabas.spark.logs.spans import seconds
 from barnabas.spark.pipeline.checkpoints import local_folder
 from barnabas.spark.pipeline.definition import PipelineError
 
@@ -43,6 +44,8 @@ def writer(
 def _batch_writer(
     settings: Mapping[str, str], store: Store, tally: Tally, name: str
 ) -> Callable[[DataFrame, int], None]:
+    allowed_ms = round(1000 * seconds(settings["watermark"], "watermark"))
+
     def write(rows: DataFrame, batch: int) -> None:
         spark = rows.sparkSession
         cached = rows.persist()
@@ -52,8 +55,10 @@ def _batch_writer(
             # In a fixed order: a repeated batch learns the same.
             found = sorted((row.source, row.shape) for row in shapes.limit(MOST_SHAPES).collect())
             named = learned.learn(found)
+            newest_before = learned.newest_ms
+            learned.see(_count(cached, tally))
             store.keep(batch, learned)
-            _count(cached, tally)
+            late = queries.late(cached, newest_before, allowed_ms)
             good = queries.with_templates(cached, named)
             query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
             options = {
@@ -62,8 +67,10 @@ def _batch_writer(
                 "sinkId": f"{name}-{query}",
                 "batchId": str(batch),
             }
-            records = _in_topic(good, settings["parsed"]).unionByName(
-                _in_topic(queries.bad(cached), settings["bad"]), allowMissingColumns=True
+            records = (
+                _in_topic(good, settings["parsed"])
+                .unionByName(_in_topic(queries.with_templates(late, named), settings["late"]))
+                .unionByName(_in_topic(queries.bad(cached), settings["bad"]), allowMissingColumns=True)
             )
             records.write.format("barnabas").options(**options).mode("append").save()
         finally:
@@ -78,18 +85,22 @@ def _in_topic(records: DataFrame, topic: str) -> DataFrame:
     return records.withColumn("topic", f.lit(topic))
 
 
-def _count(rows: DataFrame, tally: Tally) -> None:
+def _count(rows: DataFrame, tally: Tally) -> int | None:
+    """Count the lines; the newest time of them."""
     from pyspark.sql import functions as f
 
     row = rows.agg(
         f.count("*").alias("lines"),
         f.count("problem").alias("unreadable"),
         f.expr("min_by(value, position) FILTER (WHERE problem IS NOT NULL)").alias("first"),
+        f.max("at_ms").alias("newest"),
     ).head()
     if row is None:
-        return
+        return None
     batch = Tally()
     batch.add(row.lines, row.unreadable, row.first)
     if batch.complaint is not None:
         logger.warning("%s", batch.complaint)
     tally.add(row.lines, row.unreadable, row.first)
+    newest: int | None = row.newest
+    return newest
