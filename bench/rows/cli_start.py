@@ -1,4 +1,4 @@
-"""The time that a command takes: to print its help, and to list the topics of a cluster."""
+"""The time of a start: of a command (its help, a list of topics), and of a program that imports a client."""
 
 from __future__ import annotations
 
@@ -42,6 +42,28 @@ def cli_help(_bench: Workbench) -> Mapping[str, Contender]:
         OURS: partial(milliseconds, [sys.executable, "-m", "barnabas", "--help"]),
         "Python alone": partial(milliseconds, [sys.executable, "-c", "pass"]),
     }
+
+
+IMPORTS = {
+    OURS: "from barnabas.client import Consumer, Producer",
+    "confluent-kafka": "from confluent_kafka import Consumer, Producer",
+    "kafka-python": "from kafka import KafkaConsumer, KafkaProducer",
+    "aiokafka": "from aiokafka import AIOKafkaConsumer, AIOKafkaProducer",
+    "Python alone": "pass",
+}
+
+
+@row(
+    "client-import",
+    "A program imports a producer and a consumer, and ends",
+    unit="ms",
+    higher_is_better=False,
+    goal=1,
+    floor=2,
+    against="kafka-python",
+)
+def client_import(_bench: Workbench) -> Mapping[str, Contender]:
+    return {name: partial(milliseconds, [sys.executable, "-c", line]) for name, line in IMPORTS.items()}
 
 
 @row(

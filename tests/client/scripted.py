@@ -122,7 +122,11 @@ class ScriptedBroker:
             version = head.version
             if isinstance(response, ApiVersionsResponse) and response.error_code:
                 version = 0
-            writer.write(write_response(response, version, head.correlation_id))
+            self.deliver(writer, type(request), write_response(response, version, head.correlation_id))
+
+    def deliver(self, writer: asyncio.StreamWriter, kind: type[Message], data: bytes) -> None:
+        """Send the response to a request of this type."""
+        writer.write(data)
 
     # -------------------------------------------------------------------------------------- default responses
 
