@@ -196,7 +196,7 @@ def test_a_coordinator_moves_after_it_has_done_its_work_and_before_it_answers(
                 else:
                     deliver(writer, answered, data)
 
-            old.deliver = deliver_and_move  # type: ignore[method-assign]
+            old.deliver = deliver_and_move  # type: ignore[method-assign,assignment]
             async with Producer(
                 bootstrap_servers=cluster.bootstrap, transactional_id="t", **QUICK
             ) as producer:

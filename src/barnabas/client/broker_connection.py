@@ -229,5 +229,7 @@ def _retrieve_exception(future: asyncio.Future[None]) -> None:
 
 
 def _close_reason(node: Node, reason: CloseReason, error: BaseException | None) -> str:
-    detail = f" ({error})" if error is not None and str(error) else ""
+    # Without the number of an error of the operating system.
+    said = getattr(error, "strerror", None) or error
+    detail = f" ({said})" if error is not None and str(said) else ""
     return f"{node}: {reason.value}{detail}"

@@ -201,7 +201,7 @@ class Cluster:
                 # As brokers in ZooKeeper mode answer the request that has created the topic.
                 logger.warning("topic %s has no leader yet (LEADER_NOT_AVAILABLE); it may be a new one", name)
             else:
-                logger.warning("topic %s does not exist; the metadata request may create it", name)
+                logger.warning("topic %s does not exist yet; the broker may create it", name)
         self._unknown = set(unknown)
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:

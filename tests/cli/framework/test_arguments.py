@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.framework.arguments import ArgumentParser
+from barnabas.cli.framework.arguments import ArgumentParser, did_you_mean
 from barnabas.cli.framework.exits import Exit, HelpShownError, UsageError
 
 
@@ -41,6 +41,19 @@ def test_an_unknown_flag_suggests_the_closest_match() -> None:
 def test_an_argument_too_many_is_refused() -> None:
     with pytest.raises(UsageError, match="unexpected argument 'extra'"):
         make().parse(["extra"])
+
+
+def test_a_word_for_a_flag_suggests_the_flag() -> None:
+    """As in `topics list`."""
+    parser = ArgumentParser("barnabas topics", "")
+    parser.add_argument("--list", action="store_true")
+    with pytest.raises(UsageError, match=r"unexpected argument 'list' \(did you mean --list\?\)"):
+        parser.parse(["list"])
+
+
+def test_letters_in_another_order_are_the_likeliest_slip() -> None:
+    assert did_you_mean("--form", ["--format", "--from"]) == " (did you mean --from?)"
+    assert did_you_mean("--formt", ["--format", "--from"]) == " (did you mean --format?)"
 
 
 def test_a_wrong_value_is_refused_in_one_line() -> None:

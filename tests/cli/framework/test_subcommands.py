@@ -64,6 +64,14 @@ def test_an_unknown_command_is_reported_with_the_closest_match(tool: Tool) -> No
         tool.run(["lok"])
 
 
+@pytest.mark.parametrize("word", ["remove", "rm", "delete"])
+def test_words_of_other_tools(word: str) -> None:
+    """Whichever of them a tool has, the others mean it."""
+    tool = Tool("barnabas thing", "A thing.", {"remove": Subcommand("remove it", no_flags, _note)})
+    assert tool.run([word]) == Exit.OK
+    assert CALLED == [("barnabas thing remove", None)]
+
+
 def test_flags_without_a_command() -> None:
     with pytest.raises(UsageError, match="no command given, expected one of look, go"):
         WITH_FLAGS.run(["--place", "look"])

@@ -114,7 +114,7 @@ def test_destructive_commands_require_confirmation(barnabas: Call, topic: str) -
         assert refused.code in (Exit.USAGE, Exit.NOT_FOUND)
     refused = barnabas("topic", "delete", topic)
     assert refused.code == Exit.USAGE
-    assert refused.err.splitlines()[0] == f"delete topic {topic}: 1 partitions, 0 records"
+    assert refused.err.splitlines()[0] == f"delete topic {topic}: 1 partition, 0 records"
     assert "give --yes" in refused.err
     looked = barnabas("topic", "delete", topic, "--dry-run")
     assert (looked.code, looked.err.splitlines()[-1]) == (Exit.OK, "nothing was done (--dry-run)")

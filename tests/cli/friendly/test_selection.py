@@ -99,7 +99,7 @@ def test_a_slip_is_answered_with_the_nearest_name(barnabas: Call, filled: str, g
     assert barnabas("consume", filled, "-g", group).code == Exit.OK
     assert f"(did you mean {group}?)" in barnabas("group", "show", group[:-1]).err
     wrong = barnabas("topic", "alter", filled, "-c", "retention.mss=1", "--dry-run")
-    assert "retention.mss is no option of topics that is known here (did you mean retention.ms?)" in wrong.err
+    assert "retention.mss is not a known option of topics (did you mean retention.ms?)" in wrong.err
 
 
 def test_empty_results_say_so(barnabas: Call, filled: str) -> None:

@@ -82,7 +82,10 @@ class ArgumentParser(argparse.ArgumentParser):
             flag = unknown[0].partition("=")[0]
             if flag.startswith("-") and flag != "-":
                 self.error(f"unknown option {flag}{did_you_mean(flag, self._option_string_actions)}")
-            self.error(f"unexpected argument {unknown[0]!r}")
+            # `topics list` for `topics --list`.
+            flag = f"--{unknown[0]}"
+            hint = f" (did you mean {flag}?)" if flag in self._option_string_actions else ""
+            self.error(f"unexpected argument {unknown[0]!r}{hint}")
         return parsed
 
     def _with_two_dashes(self, arguments: Sequence[str]) -> list[str]:
@@ -141,5 +144,8 @@ def did_you_mean(wrong: str, right: Iterable[str]) -> str:
     """` (did you mean X?)`, or an empty string without a close match."""
     import difflib  # Only needed for errors.
 
-    nearest = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)
+    names = list(right)
+    # Letters in another order are the likeliest slip.
+    nearest = [name for name in names if sorted(name) == sorted(wrong)]
+    nearest = nearest or difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     return f" (did you mean {nearest[0]}?)" if nearest else ""

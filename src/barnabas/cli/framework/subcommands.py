@@ -87,8 +87,10 @@ class Tool:
     def _meant(self, name: str) -> str:
         """The subcommand that other tools call `ls`, `describe` or `rm`, if this tool has it under its own
         name."""
-        synonym = SYNONYMS.get(name, name)
-        return synonym if name not in self.subcommands and synonym in self.subcommands else name
+        if name in self.subcommands:
+            return name
+        meaning = SYNONYMS.get(name, name)
+        return next((own for own in self.subcommands if SYNONYMS.get(own, own) == meaning), name)
 
     def parser(self, name: str) -> ArgumentParser:
         summary = self.subcommands[name].summary

@@ -270,7 +270,8 @@ def _reset(parser: ArgumentParser, options: Namespace) -> int:
                 Exit.NOT_FOUND,
             )
         plan = [
-            f"{row['group']} {partition}: {row['before']} -> {row['after']}"
+            f"{row['group']} {partition}: {row['before'] if row['before'] is not None else 'none'}"
+            f" -> {row['after']}"
             for partition, row in rows.items()
         ]
         is_confirmed = confirm_plan(parser.prog, options, plan)

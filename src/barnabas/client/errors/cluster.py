@@ -84,7 +84,7 @@ class UnsupportedVersionError(ClientError, code=ErrorCode.UNSUPPORTED_VERSION):
 
 
 class InvalidConfigError(ClientError, code=ErrorCode.INVALID_CONFIG):
-    """Correct the option that the message names."""
+    """Correct the option."""
 
 
 class InvalidRequestError(ClientError, code=ErrorCode.INVALID_REQUEST):

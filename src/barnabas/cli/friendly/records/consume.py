@@ -12,7 +12,7 @@ from barnabas.cli.framework.numbers import whole_number
 from barnabas.cli.friendly.framework import add_cluster, add_output, client_options, open_admin
 from barnabas.cli.friendly.output import Printer, check_reader
 from barnabas.cli.friendly.records import envelope
-from barnabas.cli.friendly.records.decoding import bytes_of, deserializers
+from barnabas.cli.friendly.records.decoding import bytes_of, deserializers, format_errors
 from barnabas.cli.friendly.records.selection import (
     RecordParser,
     add_selection,
@@ -81,7 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     check_selection(parser, options)
     if options.end and options.follow:
         parser.error("--to and --follow cannot be combined")
-    show(options, _read(parser, options))
+    with format_errors(PROGRAM):
+        show(options, _read(parser, options))
     return Exit.OK
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, time
 from typing import Any
 
@@ -64,6 +65,19 @@ def _avro(parser: ArgumentParser, options: Namespace) -> Any:
         parser.error(f"--schema-registry: {error}")
     except ImportError as error:
         raise CommandError(f"{parser.prog}: {error}") from error
+
+
+@contextmanager
+def format_errors(program: str) -> Iterator[None]:
+    """Names the flags where a record is not what they say."""
+    from barnabas.cli.framework.kafka_errors import exit_code
+    from barnabas.client.errors import RecordDeserializationError
+
+    try:
+        yield
+    except RecordDeserializationError as error:
+        line = f"{program}: {error.message}; check --key-format and --value-format"
+        raise CommandError(line, exit_code(error)) from error
 
 
 class _Shown:

@@ -9,6 +9,7 @@ from barnabas.cli.framework.exits import Exit
 from barnabas.cli.framework.numbers import whole_number
 from barnabas.cli.friendly.framework import add_cluster, add_output, open_admin
 from barnabas.cli.friendly.records import consume
+from barnabas.cli.friendly.records.decoding import format_errors
 from barnabas.cli.friendly.records.selection import RecordParser, add_selection, check_selection, chosen
 from barnabas.cli.friendly.records.times import FromEnd
 
@@ -55,7 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     options.group = None
     check_selection(parser, options)
-    consume.show(options, chosen(options, _read(parser, options)))
+    with format_errors(PROGRAM):
+        consume.show(options, chosen(options, _read(parser, options)))
     return Exit.OK
 
 

@@ -17,7 +17,7 @@ from barnabas.cli.friendly.framework import (
     open_admin,
     report_errors,
 )
-from barnabas.cli.friendly.output import Column, Printer
+from barnabas.cli.friendly.output import Column, Printer, Row, count_of
 from barnabas.cli.friendly.topic.rows import topic_rows
 
 CREATED = (
@@ -83,7 +83,12 @@ def _hint(parser: ArgumentParser, key: str) -> None:
 
     nearest = "" if TOPIC.option(key) is not None else did_you_mean(key, TOPIC.options())
     if nearest:
-        tell(f"{parser.prog}: {key} is no option of topics that is known here{nearest}")
+        tell(f"{parser.prog}: {key} is not a known option of topics{nearest}")
+
+
+def _count(row: Row, what: str) -> str:
+    number = row[f"{what}s"]
+    return count_of(number, what) if isinstance(number, int) else f"{number} {what}s"
 
 
 def create(parser: ArgumentParser, options: Namespace) -> int:
@@ -179,7 +184,7 @@ def delete(parser: ArgumentParser, options: Namespace) -> int:
         if code is not Exit.OK or not names:
             return code
         plan = [
-            f"delete topic {row['topic']}: {row['partitions']} partitions, {row['records']} records"
+            f"delete topic {row['topic']}: {_count(row, 'partition')}, {_count(row, 'record')}"
             for row in topic_rows(admin, names)
         ]
         if not confirm_plan(parser.prog, options, plan):
@@ -218,13 +223,13 @@ def empty(parser: ArgumentParser, options: Namespace) -> int:
             partition: min(max(ends[partition], start), end) for partition, (start, end) in ranges.items()
         }
         plan = [
-            f"delete {before[partition] - start} records of {partition}: "
+            f"delete {count_of(before[partition] - start, 'record')} of {partition}: "
             f"offsets {start} to {before[partition] - 1}"
             for partition, (start, _) in ranges.items()
             if before[partition] > start
         ]
         if not plan:
-            raise CommandError(f"{parser.prog}: {options.topic} has no such records", Exit.NOT_FOUND)
+            raise CommandError(f"{parser.prog}: {options.topic} has no records to delete", Exit.NOT_FOUND)
         if not confirm_plan(parser.prog, options, plan):
             return Exit.OK
         return report_errors(parser.prog, admin.delete_records(before).errors)
