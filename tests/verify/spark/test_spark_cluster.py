@@ -28,7 +28,7 @@ from tests.verify.spark.support.spark_cluster import (
 from tests.verify.spark.support.spark_cluster_query import KINDS, ROWS_A_BATCH
 from tests.verify.spark.support.spark_kill_rounds import barnabas_broker
 
-QUERY = Path(__file__).parents[1] / "spark_cluster_query.py"
+QUERY = Path(__file__).parent / "support" / "spark_cluster_query.py"
 PARTITIONS = 3
 ROWS = 20_000
 BATCHES = ROWS // ROWS_A_BATCH

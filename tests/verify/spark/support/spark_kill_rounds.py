@@ -18,7 +18,7 @@ from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin, Consumer
 from tests.clients.conftest import start_dev
 
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 PARTITIONS = 3
 LINES = 500
 FILES_A_ROUND = 3
@@ -77,6 +77,8 @@ def barnabas_broker(folder: Path) -> Iterator[Broker]:
 class Rounds:
     """A query's life, in which it meets many deaths."""
 
+    program = "spark_kills.py"
+
     def __init__(self, folder: Path, bootstrap: str, broker_pid: Callable[[], int]) -> None:
         self.folder = folder
         self.bootstrap = bootstrap
@@ -84,7 +86,10 @@ class Rounds:
         self._lines = 0
         self._files = 0
         (folder / "in").mkdir()
-        with Admin(bootstrap_servers=bootstrap) as admin:
+        self.prepare()
+
+    def prepare(self) -> None:
+        with Admin(bootstrap_servers=self.bootstrap) as admin:
             admin.create_topics([NewTopic("out", num_partitions=PARTITIONS)]).raise_first()
 
     def play(self, deaths: Sequence[tuple[str, str]]) -> None:
@@ -122,7 +127,7 @@ class Rounds:
 
     def _query(self, tasks: int, moment: str, victims: str) -> int:
         environment = {**os.environ, "PYTHONPATH": str(HERE)}
-        command = [sys.executable, str(HERE / "spark_kills.py"), self.bootstrap, str(self.folder)]
+        command = [sys.executable, str(HERE / self.program), self.bootstrap, str(self.folder)]
         with (self.folder / "query.txt").open("w") as out:
             return subprocess.run(
                 [*command, str(tasks), moment, victims],
