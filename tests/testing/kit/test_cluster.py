@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.config.errors import ConfigError
 from barnabas.testing import Cluster, WaitTimeoutError
+from barnabas.testing.kit.cluster import ModeName
 
 
 def test_records_come_back_with_all_that_was_sent() -> None:
@@ -46,6 +47,19 @@ def test_topics_of_three_brokers_have_three_replicas() -> None:
         cluster.topic("orders")
         partition = cluster.admin.describe_topics(["orders"])["orders"].partitions[0]
         assert len(partition.replicas) == 3
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+def test_ids_may_begin_with_0_as_in_many_containers(mode: ModeName) -> None:
+    with Cluster(2, first_id=0, mode=mode) as cluster:
+        assert cluster.brokers == [0, 1]
+        topic = cluster.topic("orders", partitions=2)
+        assert {cluster.leader("orders", 0), cluster.leader("orders", 1)} == {0, 1}
+        with cluster.kill(0).wait_election():
+            assert cluster.leader("orders", 0) == cluster.leader("orders", 1) == 1
+            assert cluster.controller != 0
+            topic.send("a", partition=0)
+        assert cluster.topic_names() == {"orders"}
 
 
 def test_a_folder_keeps_the_files_and_is_not_used_twice(tmp_path: Path) -> None:

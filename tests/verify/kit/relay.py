@@ -14,8 +14,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.protocol.apis import api_named
-from tests.frames import read_request
+from barnabas.base.errors import ErrorCode
+from barnabas.protocol.apis import api, api_named
+from barnabas.protocol.frame import read_response
+from barnabas.protocol.schema import Message
+from tests.frames import read_request, write_response
 
 CHUNK = 1 << 16
 _SIZE = struct.Struct(">i")
@@ -32,6 +35,8 @@ class Rule:
     drop: str | None = None
     delay_s: float = 0.0
     hold: bool = False
+    # The response says that each partition has this error.
+    error: str | None = None
     times: int | None = None
     hits: int = 0
     over: threading.Event = field(default_factory=threading.Event)
@@ -101,8 +106,26 @@ class Relay:
         response = next(responses, None)
         if response is None or (rule is not None and rule.drop == "after"):
             return False
+        if rule is not None and rule.error is not None:
+            response = _with_error(response, key, version, ErrorCode[rule.error])
         near.sendall(response)
         return True
+
+
+def _with_error(frame: bytes, key: int, version: int, error: ErrorCode) -> bytes:
+    correlation_id, response = read_response(frame[4:], api(key), version)
+    _set_error(response, error)
+    return write_response(response, version, correlation_id)
+
+
+def _set_error(message: Any, error: ErrorCode) -> None:
+    for known in message.schema.fields:
+        value = getattr(message, known.attribute, None)
+        if known.attribute == "error_code" and not message.schema.key:
+            message.error_code = int(error)
+        elif known.is_array and value and isinstance(value[0], Message):
+            for entry in value:
+                _set_error(entry, error)
 
 
 def _is_unanswered(key: int, version: int, request: bytes) -> bool:

@@ -71,6 +71,8 @@ class Side(Protocol):
 
     def struck(self, client_id: str, api: str, **what: Any) -> Any: ...
 
+    def unconfirmed(self, client_id: str, leader: int) -> Any: ...
+
     def throttled(self, client_id: str) -> Any: ...
 
     def elect(self, topic: str, leader: int) -> None: ...
@@ -120,6 +122,9 @@ class Kit:
 
     def struck(self, client_id: str, api: str, **what: Any) -> Any:
         return self._cluster.faults.add(api, client_id=client_id, **what)
+
+    def unconfirmed(self, client_id: str, leader: int) -> Any:
+        return self.struck(client_id, "Produce", error="REQUEST_TIMED_OUT", after=True, node=leader)
 
     def throttled(self, client_id: str) -> Any:
         return self._cluster.faults.add("Produce", client_id=client_id, throttle=0.2)
@@ -294,11 +299,17 @@ class Apache:
 
     @contextmanager
     def struck(self, client_id: str, api: str, **what: Any) -> Iterator[Rule]:
-        rule = Rule(client_id, api, what.get("drop"), what.get("delay", 0.0), times=what.get("times"))
+        """An error is set in the response: the request has been served."""
+        assert what.pop("after", "error" not in what), "an error in place of the work has no relay"
+        rule = Rule(client_id, api, what.pop("drop", None), what.pop("delay", 0.0), **what)
         with ExitStack() as stack:
             for relay in self._relays.values():
                 stack.enter_context(relay.apply(rule))
             yield rule
+
+    def unconfirmed(self, client_id: str, leader: int) -> Any:
+        """Its followers do not fetch."""
+        return self.cut_off(leader)
 
     @contextmanager
     def throttled(self, client_id: str) -> Iterator[None]:

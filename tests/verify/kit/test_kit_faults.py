@@ -3,61 +3,18 @@ quotas, time): what a client sees of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 
-from barnabas.testing import Cluster, wait_for
-from tests.verify.answers.broker_ask import RawClient, batch
-from tests.verify.kit.sides import BROKERS, OPTIONS, TIMEOUT_S, Apache, Kit, Side, state_of
+from barnabas.testing import wait_for
+from tests.verify.kit.producing import CLIENT, Client, values
+from tests.verify.kit.sides import BROKERS, TIMEOUT_S, Side, state_of
 
 SHORT_S = 0.5
 LONG_MS, SHORT_MS = 60_000, 1_000
-# Of the producers that faults strike.
-CLIENT = "struck"
-
-
-@pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Side]]:
-    with ExitStack() as stack:
-        apache = Apache(tmp_path_factory.mktemp("apache"), stack)
-        cluster = stack.enter_context(Cluster(len(BROKERS), options=OPTIONS))
-        yield {"kit": Kit(cluster), "apache": apache}
-
-
-class Client:
-    """A producer of confluent-kafka, and what it was told."""
-
-    def __init__(self, side: Side, **options: Any) -> None:
-        self.told: list[str] = []
-        self.throttled = False
-        known = {"bootstrap.servers": side.topics.bootstrap_servers, "linger.ms": 0, "client.id": CLIENT}
-        self.producer = Producer({**known, "throttle_cb": self._throttled, **options})
-
-    def _throttled(self, _: Any) -> None:
-        self.throttled = True
-
-    def send(self, topic: str, value: str) -> None:
-        def delivered(error: Any, _: Any) -> None:
-            self.told.append(f"{value}: {'delivered' if error is None else error.name()}")
-
-        self.producer.produce(topic, value, on_delivery=delivered)
-
-    def flush(self) -> None:
-        assert self.producer.flush(TIMEOUT_S) == 0
-
-    def write(self, topic: str, *written: str) -> None:
-        """One after the other: each has a request of its own."""
-        for value in written:
-            self.send(topic, value)
-            self.flush()
-
-
-def values(side: Side, topic: str) -> list[bytes | None]:
-    return [record.value for record in side.topics.existing_topic(topic).all_records()]
 
 
 def is_whole(side: Side, topic: str) -> bool:
@@ -291,74 +248,6 @@ def rebalanced(protocol: str) -> Callable[[Side], list[Any]]:
         return [events[:3], read]
 
     return scenario
-
-
-# Errors -----------------------------------------------------------------------------------------------------
-
-
-def written(topic: str) -> dict[str, Any]:
-    data = [{"index": 0, "records": batch("a")}]
-    return {"acks": -1, "timeout_ms": 5_000, "topic_data": [{"name": topic, "partition_data": data}]}
-
-
-def told_of(answer: Any) -> Any:
-    """An answer without what depends on the cluster."""
-    if isinstance(answer, dict):
-        return {name: told_of(value) for name, value in answer.items() if name != "throttle_time_ms"}
-    return [told_of(each) for each in answer] if isinstance(answer, list) else answer
-
-
-LISTED = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-# Error, API, version, fields of the request: an answer of a broker that is not the right one.
-ERRORS: list[tuple[str, str, int, dict[str, Any]]] = [
-    ("NOT_LEADER_OR_FOLLOWER", "Produce", 9, written("codes")),
-    (
-        "NOT_LEADER_OR_FOLLOWER",
-        "ListOffsets",
-        6,
-        {"replica_id": -1, "topics": [{"name": "codes", "partitions": [LISTED]}]},
-    ),
-    ("NOT_COORDINATOR", "Heartbeat", 4, {"group_id": "codes", "generation_id": 1, "member_id": "m"}),
-    (
-        "NOT_COORDINATOR",
-        "OffsetCommit",
-        8,
-        {
-            "group_id": "codes",
-            "generation_id_or_member_epoch": -1,
-            "topics": [{"name": "codes", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
-        },
-    ),
-    ("NOT_COORDINATOR", "InitProducerId", 4, {"transactional_id": "codes", "transaction_timeout_ms": 1_000}),
-]
-
-
-@pytest.mark.parametrize(("error", "api", "version", "fields"), ERRORS, ids=lambda each: str(each)[:24])
-def test_an_injected_error_is_answered_as_a_real_one(
-    sides: dict[str, Side], error: str, api: str, version: int, fields: dict[str, Any]
-) -> None:
-    for side in sides.values():
-        if "codes" not in side.topics.topic_names():
-            side.topics.topic("codes", replication_factor=1)
-            # Their coordinators exist.
-            side.topics.group("codes").offsets()
-            Client(side, **{"transactional.id": "codes"}).producer.init_transactions(TIMEOUT_S)
-    apache, kit = sides["apache"], sides["kit"]
-
-    def real(node: int) -> Any:
-        client = RawClient(apache.port(node), 0)
-        try:
-            return told_of(client.one(api, version, **fields))
-        finally:
-            client.close()
-
-    # Some broker is not the leader, or coordinator.
-    answers = [real(node) for node in BROKERS]
-    with kit.struck("judge", api, error=error):
-        client = RawClient(kit.port(1), 0, "127.0.0.1")
-        injected = told_of(client.one(api, version, **fields))
-        client.close()
-    assert injected in answers, (injected, answers)
 
 
 SCENARIOS = [

@@ -17,6 +17,7 @@ from barnabas.testing.kit.errors import KitError
 from barnabas.testing.kit.faults.faults import Faults
 from barnabas.testing.kit.faults.outages import Outage
 from barnabas.testing.kit.node.node import KitNode, State
+from barnabas.testing.kit.node.nodes import Layout
 from barnabas.testing.kit.profile import HOST, options_for
 from barnabas.testing.kit.running import Running
 from barnabas.testing.kit.snapshots import Snapshot
@@ -39,8 +40,8 @@ class Cluster(Topics):
         run_my_application(cluster.bootstrap_servers)
 
     Without `folder` everything is in memory; a folder must be empty, and stays.  Brokers have the ids 1, 2, 3
-    and so on; the controllers are nodes of their own.  Brokers listen on free ports, or on `port` and those
-    that follow.  `faults` are what can go wrong, `clock` is its time.
+    and so on, from `first_id`; the controllers are nodes of their own.  Brokers listen on free ports, or on
+    `port` and those that follow.  `faults` are what can go wrong, `clock` is its time.
 
     With `mode="zookeeper"` one of the brokers is the controller, and the ZooKeeper that keeps the metadata is
     in this process too.
@@ -52,6 +53,7 @@ class Cluster(Topics):
         *,
         mode: ModeName = "kraft",
         controllers: int = 1,
+        first_id: int = 1,
         port: int = 0,
         folder: str | None = None,
         options: Mapping[str, object] | None = None,
@@ -62,14 +64,13 @@ class Cluster(Topics):
             raise ValueError(f"a cluster has at least one controller, not {controllers}")
         if mode not in _MODES:
             raise ValueError(f'the mode of a cluster is "kraft" or "zookeeper", not {mode!r}')
-        self._mode = _MODES[mode]
-        if self._mode is Mode.ZOOKEEPER and controllers != 1:
+        if mode == "zookeeper" and controllers != 1:
             raise ValueError(
                 "in ZooKeeper mode one of the brokers is the controller: leave out controllers=…"
             )
         super().__init__()
         self._given_folder = folder
-        self._sizes = (brokers, controllers)
+        self._layout = Layout(brokers, controllers, first_id, _MODES[mode])
         self._first_port = port
         self._given_options = dict(options or {})
         self._running: Running | None = None
@@ -109,8 +110,8 @@ class Cluster(Topics):
             raise RuntimeError("the cluster is running already")
         clock = ShiftedClock()
         disk, folder = self._place(clock)
-        options = options_for(self._sizes[0], self._given_options, self._mode)
-        self._running = Running(clock, disk, folder, self._sizes, self._mode, options)
+        options = options_for(self._layout.brokers, self._given_options, self._layout.mode)
+        self._running = Running(clock, disk, folder, self._layout, options)
         if self._first_port:
             for number, node in enumerate(self._running.nodes.brokers):
                 node.port = self._first_port + number
@@ -139,19 +140,19 @@ class Cluster(Topics):
         """The id of the active controller."""
         found = wait_for(self._active_controller, what="there is no active controller")
         assert found is not None, "it was waited for"
-        return found
+        return found.id
 
-    def _active_controller(self) -> int | None:
-        node = self.running.call(lambda: self.running.nodes.active_controller)
-        return None if node is None else node.id
+    def _active_controller(self) -> KitNode | None:
+        return self.running.call(lambda: self.running.nodes.active_controller)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The broker that leads a partition; raises WaitTimeoutError if none does for some time."""
-        return wait_for(
-            lambda: max(0, self._partition(topic, partition).leader),
+        found = wait_for(
+            lambda: [state for state in [self._partition(topic, partition)] if state.leader >= 0],
             what=f"{topic}-{partition} has no leader",
             why=lambda: "; ".join(self.interventions()) or "no replica of its ISR is alive",
         )
+        return found[0].leader
 
     def isr(self, topic: str, partition: int = 0) -> list[int]:
         """The brokers whose replicas are in sync."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
-# Brokers are numbered from 1.  Controllers are nodes of their own: any broker may be killed, and somebody is
+# Controllers are nodes of their own: any broker may be killed, and somebody is
 # left to elect.
 FIRST_CONTROLLER_ID = 3000
 MAX_REPLICAS = 3

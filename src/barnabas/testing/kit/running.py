@@ -17,7 +17,7 @@ from barnabas.testing.kit.faults.outages import Effect
 from barnabas.testing.kit.faults.routes import FaultPlan
 from barnabas.testing.kit.node.ensemble import Ensemble
 from barnabas.testing.kit.node.node import KitNode, Surroundings
-from barnabas.testing.kit.node.nodes import Nodes
+from barnabas.testing.kit.node.nodes import Layout, Nodes
 
 T = TypeVar("T")
 
@@ -34,11 +34,9 @@ class Running:
         clock: ShiftedClock,
         disk: Disk,
         folder: str,
-        sizes: tuple[int, int],
-        mode: Mode,
+        layout: Layout,
         options: Mapping[str, str],
     ) -> None:
-        """`sizes`: how many brokers and controllers; the latter are brokers in ZooKeeper mode."""
         self.clock = clock
         self.disk = disk
         self.folder = folder
@@ -50,12 +48,10 @@ class Running:
         self._thread = ReactorThread("barnabas-cluster", clock=clock, poller=self.poller)
         self.reactor = self._thread.reactor
         random = SystemRandom()
-        brokers, controllers = sizes
         self.cluster_id = str(random_uuid(random))
-        self.ensemble = Ensemble(self.reactor, clock) if mode is Mode.ZOOKEEPER else None
+        self.ensemble = Ensemble(self.reactor, clock) if layout.mode is Mode.ZOOKEEPER else None
         self.nodes = Nodes(
-            brokers,
-            0 if self.ensemble else controllers,
+            layout,
             Surroundings(
                 self.reactor, disk, folder, clock, random, self.cluster_id, self.faults, self.ensemble
             ),

@@ -16,9 +16,13 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from barnabas.batch.build import build
 from barnabas.batch.records import Record
+from barnabas.client import OffsetAndMetadata
+from barnabas.client import TopicPartition as Place
 from barnabas.protocol.frame import write_request
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.testing import Cluster, KitError, WaitTimeoutError, wait_for
+from tools.raw_broker import RawConnection
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -115,6 +119,37 @@ def test_an_error_although_the_work_was_done_doubles_what_is_not_idempotent(clus
         deliveries.flush()
     assert deliveries.errors == {0: [None]}
     assert [record.value for record in topic.all_records()] == [b"a", b"a"]
+
+
+def test_an_error_although_the_work_was_done_is_that_of_its_partitions(cluster: Cluster) -> None:
+    topic = cluster.topic("committed-in-part", partitions=2)
+    first, second = (Place(topic.name, index) for index in range(2))
+    group, error = "committed-in-part", "TOPIC_AUTHORIZATION_FAILED"
+    with cluster.faults.error("OffsetCommit", error, after=True, topic=topic.name, partition=0, times=1):
+        new = {first: OffsetAndMetadata(1), second: OffsetAndMetadata(2)}
+        altered = cluster.admin.alter_consumer_group_offsets(group, new)
+    assert [place for place, failed in altered.errors.items() if failed is not None] == [first]
+    assert cluster.group(group).offsets() == {first: 1, second: 2}
+
+
+def test_an_error_of_a_fetch_is_that_of_its_partitions(cluster: Cluster) -> None:
+    topic = cluster.topic("fetched")
+    topic.send("a")
+    wanted = FetchRequest.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchRequest.Topic(topic=topic.name, partitions=[wanted])],
+    )
+    host, port = cluster.bootstrap_servers.split(":")
+    with RawConnection((host, int(port)), TIMEOUT_S) as connection:
+        with cluster.faults.error("Fetch", "NOT_LEADER_OR_FOLLOWER"):
+            answer = connection.ask(request, 12, FetchResponse)
+        assert answer.error_code == 0
+        [partition] = answer.responses[0].partitions
+        assert (partition.error_code, partition.high_watermark) == (6, -1)
+        with cluster.faults.error("Fetch", "FETCH_SESSION_ID_NOT_FOUND"):
+            assert connection.ask(request, 12, FetchResponse).error_code == 70
 
 
 def test_a_delay_and_a_hold_last_as_long_as_they_say(cluster: Cluster) -> None:

@@ -21,7 +21,15 @@ from barnabas.runtime.loop.timers import TimerService
 from barnabas.testing.kit.faults import parts
 from barnabas.testing.kit.faults.rules import ANY_API, Fault
 
-_FETCH = "Fetch"
+_FETCH, _PRODUCE = "Fetch", "Produce"
+# The errors that a fetch has as a whole; every other one is that of partitions.
+_OF_FETCH_SESSIONS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 
 
 class FaultPlan:
@@ -124,10 +132,12 @@ class FaultyRoute(Route):
             yield from awaited(held)
         if fault.drop == "before":
             raise CloseConnectionError(f"{fault}")
-        if fault.error is None or fault.after:
+        if fault.error is None:
             response = yield from _answered(real(broker, request, context))
-            if fault.error is not None:
-                return self._refused(request, fault.error, context)
+        elif self.api.name == _FETCH and fault.error not in _OF_FETCH_SESSIONS:
+            response = yield from self._fetched(fault, real, broker, request, context)
+        elif fault.after:
+            response = yield from self._served_all_the_same(fault, real, broker, request, context)
         elif fault.is_partial:
             response = yield from self._served_in_part(fault, real, broker, request, context)
         else:
@@ -147,8 +157,6 @@ class FaultyRoute(Route):
         def name_of(topic_id: Any) -> str | None:
             return _name_by_id(broker, topic_id)
 
-        if self.api.name == _FETCH:
-            return (yield from self._fetched_in_part(fault, real, broker, request, context))
         struck = parts.keep(request, fault.wants, name_of)
         refused = self._refused(struck, fault.error, context)
         rest = parts.keep(request, lambda topic, index: not fault.wants(topic, index), name_of)
@@ -159,7 +167,34 @@ class FaultyRoute(Route):
             parts.merge(response, refused, name_of)
         return response
 
-    def _fetched_in_part(
+    def _served_all_the_same(
+        self, fault: Fault, real: Handle, broker: Broker, request: Any, context: RequestContext
+    ) -> Steps[Any]:
+        """The work is done, and the partitions of the fault have its error in the answer."""
+        assert fault.error is not None
+
+        def name_of(topic_id: Any) -> str | None:
+            return _name_by_id(broker, topic_id)
+
+        response = yield from _answered(real(broker, request, context))
+        if response is None:
+            return None
+        if self.api.name == _PRODUCE:
+            # With the offsets of what was appended, as brokers say that nobody has confirmed it in time.
+            for topic in response.responses:
+                name = parts.topic_name(topic, name_of) or ""
+                for part in topic.partition_responses:
+                    if fault.wants(name, part.index):
+                        part.error_code = fault.error
+            return response
+        if not fault.is_partial:
+            return self._refused(request, fault.error, context)
+        refused = self._refused(parts.keep(request, fault.wants, name_of), fault.error, context)
+        kept = parts.keep(response, lambda topic, index: not fault.wants(topic, index), name_of)
+        parts.merge(kept, refused, name_of)
+        return kept
+
+    def _fetched(
         self, fault: Fault, real: Handle, broker: Broker, request: Any, context: RequestContext
     ) -> Steps[Any]:
         """A fetch changes nothing, and its session must see all of it: the error replaces what was read."""
@@ -181,12 +216,12 @@ class FaultyRoute(Route):
                 error_data(part.partition_index, fault.error) if part.partition_index in hit else part
                 for part in topic.partitions
             ]
-        for name, index in self._fetched(broker, request, response.session_id):
+        for name, index in self._wanted(broker, request, response.session_id):
             if fault.wants(name, index) and (name, index) not in struck:
                 _add_partition(broker, response, name, error_data(index, fault.error))
         return response
 
-    def _fetched(self, broker: Broker, request: Any, session_id: int) -> list[tuple[str, int]]:
+    def _wanted(self, broker: Broker, request: Any, session_id: int) -> list[tuple[str, int]]:
         session = broker.replicas.sessions.get(session_id)
         if session is not None:
             return [

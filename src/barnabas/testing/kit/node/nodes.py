@@ -6,8 +6,10 @@ Everything runs on the reactor's thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from barnabas.broker.modes.kraft.kraft_metadata import KraftMetadata
+from barnabas.config.option import Mode
 from barnabas.runtime.loop.promise import Promise
 from barnabas.runtime.network.free_port import free_ports
 from barnabas.testing.kit.node.node import ZOOKEEPER_PORT, KitNode, State, Surroundings
@@ -15,19 +17,28 @@ from barnabas.testing.kit.node.services import Gate
 from barnabas.testing.kit.profile import FIRST_CONTROLLER_ID, HOST
 
 # Links to the ensemble, which is no node.
-ZOOKEEPER_ID = 0
+ZOOKEEPER_ID = -1
+
+
+class Layout(NamedTuple):
+    """What a cluster consists of.  In ZooKeeper mode the brokers are the controllers."""
+
+    brokers: int
+    controllers: int
+    first_id: int
+    mode: Mode
 
 
 class Nodes:
     """The controllers and brokers of one cluster."""
 
-    def __init__(
-        self, brokers: int, controllers: int, around: Surroundings, options: Mapping[str, str]
-    ) -> None:
+    def __init__(self, layout: Layout, around: Surroundings, options: Mapping[str, str]) -> None:
         self.around = around
         self._links: dict[frozenset[int], Gate] = {}
-        roles = [(FIRST_CONTROLLER_ID + number, "controller") for number in range(controllers)]
-        roles += [(number, "broker") for number in range(1, brokers + 1)]
+        roles: list[tuple[int, str]] = []
+        if layout.mode is Mode.KRAFT:
+            roles = [(FIRST_CONTROLLER_ID + number, "controller") for number in range(layout.controllers)]
+        roles += [(layout.first_id + number, "broker") for number in range(layout.brokers)]
         self.by_id = {
             node_id: KitNode(node_id, role, around, options, self._link_to(node_id))
             for node_id, role in roles
