@@ -192,7 +192,10 @@ def test_lag_counts_no_deleted_records() -> None:
         ),
         (
             at(5),
-            "orders-0: 5 records can be read, but billing at 10.0.0.1 reads none: paused, or busy with one",
+            (
+                "orders-0: 5 records can be read, but billing at 10.0.0.1 reads or commits none: "
+                "it is paused, busy with one, or does not commit"
+            ),
         ),
         (replace(WELL, committed_before=3, committed=5), "orders-0: 5 records behind, and making progress"),
     ],

@@ -175,6 +175,14 @@ def undecodable(facts: Facts, partition: PartitionFacts) -> Diagnosis | None:
     )
 
 
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
+
+
+def _counted(count: int) -> str:
+    return f"{_records(count)} {'was' if count == 1 else 'were'}"
+
+
 def nothing_committed(facts: Facts, partition: PartitionFacts) -> Diagnosis | None:
     if partition.committed is not None or partition.log_start is None or partition.high_watermark is None:
         return None
@@ -183,7 +191,7 @@ def nothing_committed(facts: Facts, partition: PartitionFacts) -> Diagnosis | No
         return None
     return Diagnosis(
         Cause.RESET_LATEST,
-        f"{partition.topic_partition}: nothing is committed, and {older} records were written before the "
+        f"{partition.topic_partition}: nothing is committed, and {_counted(older)} written before the "
         "consumer started",
         (
             f"log start {partition.log_start}, end {partition.high_watermark}, committed nothing",
@@ -217,9 +225,8 @@ def paused(facts: Facts, partition: PartitionFacts) -> Diagnosis | None:
     who = "no member" if reader is None else f"{reader.client_id} at {reader.host}"
     return Diagnosis(
         Cause.PAUSED,
-        f"{partition.topic_partition}: {partition.readable or 0} records can be read, but {who} reads none: "
-        "paused, or busy "
-        "with one",
+        f"{partition.topic_partition}: {_records(partition.readable or 0)} can be read, but {who} reads or "
+        "commits none: it is paused, busy with one, or does not commit",
         (
             evidence,
             f"the group is {facts.group.state} and the partition is assigned to {who}",
