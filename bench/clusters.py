@@ -225,13 +225,15 @@ def our_cluster(folder: Path, settings: Mapping[str, str], *, apart: bool) -> Cl
     return Cluster(brokers, [make(node_id, "controller") for node_id in CONTROLLERS] if apart else brokers)
 
 
-def apache_cluster(folder: Path, settings: Mapping[str, str], *, apart: bool) -> Cluster:
+def apache_cluster(
+    folder: Path, settings: Mapping[str, str], *, apart: bool, controllers: Sequence[int] = CONTROLLERS
+) -> Cluster:
     """Made by the oracle with the settings of Apache Kafka's own start script, and not started."""
     base = free_oracle_base()
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     layout = ["--mode", "kraft", "--brokers", str(len(BROKERS)), "--port", str(base)]
     if apart:
-        layout += ["--controllers", str(len(CONTROLLERS))]
+        layout += ["--controllers", str(len(controllers))]
     call_oracle("up", "--dir", str(folder), *layout, "--as-shipped", *words)
 
     def make(node_id: int, kind: str) -> Node:
@@ -242,10 +244,10 @@ def apache_cluster(folder: Path, settings: Mapping[str, str], *, apart: bool) ->
         return Node(node_id, home, command, base + node_id, os.environ)
 
     brokers = [make(node_id, "broker") for node_id in BROKERS]
-    controllers = [make(node_id, "controller") for node_id in CONTROLLERS] if apart else brokers
+    voters = [make(node_id, "controller") for node_id in controllers] if apart else brokers
     # From now on they are processes of this one, whose start and end it sees at once.
     call_oracle("down", "--dir", str(folder))
-    return Cluster(brokers, controllers)
+    return Cluster(brokers, voters)
 
 
 def make_clusters(

@@ -73,8 +73,8 @@ def _held_back(replica: Hosted) -> str | None:
     if not replica.is_leader or log is None or log.end_offset <= log.high_watermark:
         return None
     return (
-        f"{replica.topic}-{replica.index} has records from offset {log.high_watermark} on that too few replicas "
-        f"have: its ISR is {sorted(replica.isr)} of {sorted(replica.replicas)}, and "
+        f"{replica.topic}-{replica.index} has records from offset {log.high_watermark} on that too few "
+        f"replicas have: its ISR is {sorted(replica.isr)} of {sorted(replica.replicas)}, and "
         f"min.insync.replicas={replica.min_isr}"
     )
 
