@@ -55,8 +55,8 @@ def _redirect_quix_streams(address: str) -> None:
 
 
 def _asks_for_a_container(item: pytest.Item) -> bool:
-    names = set(getattr(item, "fixturenames", ()))
-    return "kafka_container" in names and "schema_registry_container" not in names
+    names = getattr(item, "fixturenames", ())
+    return {name for name in names if name.endswith("_container")} == {"kafka_container"}
 
 
 def _has_marks(item: pytest.Item) -> bool:

@@ -18,8 +18,8 @@ from tests.docs.pages import Written, steps
 
 PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 600
-# Its tests import the application that the page begins with.
-WITH_MODULES = "make_things_go_wrong"
+# Their tests import what other files of the page have.
+WITH_MODULES = "make_things_go_wrong:test_your_application"
 # Other projects' packages without types.
 UNTYPED = """\
 [mypy-aiokafka.*,kafka.*,pyarrow.*,fastavro.*]
