@@ -7,6 +7,7 @@ are `&` lines too:
     & move TOPIC 1:2,2:3                      its replicas move there, with their records
     & truncate TOPIC PARTITION OFFSET         records before the offset are deleted
     & in-sync                                 until all replicas are in sync
+    & elect                                   the preferred replicas lead
     & unthrottle                              the limits of moving replicas are lifted
     & forget PREFIX...                        groups whose ids begin so are deleted
     & kill NODE, & start NODE                 as kill -9 does; and back again
@@ -32,8 +33,9 @@ from barnabas.base.errors import KafkaError
 from barnabas.base.ids import Uuid
 from barnabas.cli.main import main
 from barnabas.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
+from barnabas.client.admin.reassignments import ElectionType
 from barnabas.client.admin.topics import NewTopic
-from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.client.errors.data import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from barnabas.client.model import TopicPartition
 from barnabas.client.sync import Admin
 from tests.cli.sessions.actors import Actors
@@ -165,6 +167,7 @@ class ClusterActors(Actors):
             "move": self._move,
             "truncate": self._truncate,
             "in-sync": self._wait_for_replicas,
+            "elect": self._elect,
             "unthrottle": self._unthrottle,
             "forget": self._forget,
             "kill": cluster.kill,
@@ -188,8 +191,19 @@ class ClusterActors(Actors):
             deleted = admin.delete_topics([topic]).errors.get(topic)
             if deleted is not None and not isinstance(deleted, UnknownTopicOrPartitionError):
                 raise deleted
-            created = admin.create_topics([NewTopic(topic, assignments=wanted, configs=options)])[topic]
-            self._wait_for(admin, topic, wanted, created.id)
+            created: list[Uuid] = []
+
+            def is_created() -> bool:
+                """On ZooKeeper the old one goes only after it was said to be deleted."""
+                try:
+                    new = admin.create_topics([NewTopic(topic, assignments=wanted, configs=options)])[topic]
+                except TopicAlreadyExistsError:
+                    return False
+                created.append(new.id)
+                return True
+
+            wait_until(is_created, f"{topic} is created again")
+            self._wait_for(admin, topic, wanted, *created)
 
     def _move(self, topic: str, replicas: str) -> None:
         wanted = _assignment(replicas)
@@ -221,6 +235,10 @@ class ClusterActors(Actors):
 
         with Admin(self._admin_config) as admin:
             wait_until(is_in_sync, "all replicas are in sync")
+
+    def _elect(self) -> None:
+        with Admin(self._admin_config) as admin:
+            admin.elect_leaders(ElectionType.PREFERRED).raise_first()
 
     def _truncate(self, topic: str, partition: str, offset: str) -> None:
         with Admin(self._admin_config) as admin:
