@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,7 +39,16 @@ def why_no_zookeeper() -> str | None:
 class ZooKeeperServer:
     """One server, which ends with this process however it ends."""
 
-    def __init__(self, folder: Path, number: int, port: int, quorum: list[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        number: int,
+        port: int,
+        quorum: list[str],
+        more_lines: Sequence[str] = (),
+        jvm_options: Sequence[str] = (),
+    ) -> None:
+        self._jvm_options = (*JVM_OPTIONS, *jvm_options)
         self.number = number
         self.port = port
         self.folder = folder
@@ -52,6 +61,7 @@ class ZooKeeperServer:
         if quorum:
             (data / "myid").write_text(f"{number}\n", "utf-8")
             lines += ["initLimit=100", "syncLimit=50", *quorum]
+        lines += more_lines
         self.config = folder / "zoo.cfg"
         self.config.write_text("\n".join(lines) + "\n", "utf-8")
 
@@ -67,7 +77,7 @@ class ZooKeeperServer:
     def start(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command_line(self.config, jvm_options=JVM_OPTIONS, heap=HEAP),
+                command_line(self.config, jvm_options=self._jvm_options, heap=HEAP),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

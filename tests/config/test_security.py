@@ -41,13 +41,13 @@ def test_protections_of_a_broker_prevent_startup(extra: dict[str, str], named: s
 @pytest.mark.parametrize(
     "extra",
     [
-        {"zookeeper.set.acl": "true"},
-        {"zookeeper.ssl.client.enable": "true"},
+        {"zookeeper.ssl.crl.enable": "true"},
+        {"zookeeper.ssl.ocsp.enable": "true"},
         {"password.encoder.secret": "x"},
     ],
 )
 def test_protections_of_zookeeper_prevent_startup(extra: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="ZooKeeper security"):
+    with pytest.raises(ConfigError, match="checks of revocation and encoded passwords"):
         read_node(ZOOKEEPER | extra)
 
 

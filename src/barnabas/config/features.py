@@ -48,6 +48,7 @@ class Feature(StrEnum):
     DELEGATION_TOKENS = "delegation tokens"
     POLICIES = "policies"
     ZOOKEEPER_SECURITY = "ZooKeeper security"
+    ZOOKEEPER_REVOCATION = "checks of revocation and encoded passwords in ZooKeeper mode"
 
 
 # Options of these features protect something: until the feature is implemented, setting one prevents startup.
@@ -64,6 +65,7 @@ SECURITY_FEATURES = frozenset(
         Feature.DELEGATION_TOKENS,
         Feature.POLICIES,
         Feature.ZOOKEEPER_SECURITY,
+        Feature.ZOOKEEPER_REVOCATION,
     }
 )
 
@@ -87,5 +89,6 @@ BUILT_FEATURES = frozenset(
         Feature.DELEGATION_TOKENS,
         Feature.TRANSACTIONS,
         Feature.QUOTAS,
+        Feature.ZOOKEEPER_SECURITY,
     }
 )

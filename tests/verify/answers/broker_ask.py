@@ -128,6 +128,7 @@ class RawClient:
     # How long after its answer a change may still be under way.
     settles_s: float
     host: str = "localhost"
+    client_id: str = CLIENT_ID
     answers: dict[str, Plain] = field(default_factory=dict)
     topic_ids: dict[str, Uuid] = field(default_factory=dict)
     topic_names: dict[str, str] = field(default_factory=dict)
@@ -177,7 +178,7 @@ class RawClient:
         known = api_named(one.api)
         message = made(known.request, self._filled(one.fields))
         frame = self._exchange(
-            write_request(message, version, self._correlation_id, CLIENT_ID),
+            write_request(message, version, self._correlation_id, self.client_id),
             answered=one.fields.get("acks") != 0,
         )
         if isinstance(frame, str):

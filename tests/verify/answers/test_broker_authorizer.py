@@ -24,7 +24,7 @@ SETTINGS = {
     "super.users": "User:admin",
     "allow.everyone.if.no.acl.found": "true",
 }
-LEAST_REQUESTS = 250
+LEAST_REQUESTS = 300
 APACHE_SETTLES_S = 0.4
 OURS_SETTLES_S = 0.1
 READY_PATIENCE_S = 60

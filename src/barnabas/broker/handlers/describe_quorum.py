@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.base.errors import ERRORS, ErrorCode
 from barnabas.broker.network.request_context import RequestContext
 from barnabas.broker.network.routes import Role
 from barnabas.broker.security.authorizer import Operation, check_cluster
-from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
+from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from barnabas.protocol.schema import Message
 from barnabas.runtime.loop.promise import Promise
 
@@ -28,3 +29,8 @@ def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestConte
     if broker.role_of(context.listener) is Role.CONTROLLER:
         return broker.quorum.ask_quorum(request, context.api_version)
     return broker.metadata.send_request(request, context.api_version, context.principal)
+
+
+def refuse(request: DescribeQuorumRequest, code: ErrorCode, message: str) -> DescribeQuorumResponse:
+    """With the text of the code, whatever the reason was, as in Apache Kafka."""
+    return DescribeQuorumResponse(error_code=code, error_message=ERRORS[code].text, topics=[], nodes=[])

@@ -71,7 +71,7 @@ class Tls:
         name = None if self.is_server else host
         return self.context.wrap_bio(incoming, outgoing, server_side=self.is_server, server_hostname=name)
 
-    def refuses(self, session: ssl.SSLObject) -> str | None:
+    def refuses(self, session: ssl.SSLObject | ssl.SSLSocket) -> str | None:
         """Why a finished handshake is not accepted: OpenSSL's list does not hold for TLS 1.3."""
         cipher = session.cipher()
         suites = self.options.cipher_suites

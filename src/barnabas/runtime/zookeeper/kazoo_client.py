@@ -33,7 +33,7 @@ class KazooZooKeeperClient(SessionClient):
         servers, _ = parse_connect(options.connect)
 
         def new_session(listener: SessionListener) -> Session:
-            return kazoo_sessions()(servers, options.session_timeout_ms, listener, post)
+            return kazoo_sessions()(servers, options.session_timeout_ms, listener, post, options.security)
 
         super().__init__(options, new_session, timers=timers, clock=clock)
 

@@ -11,17 +11,22 @@ after a lost connection it forgets its watches (here they are set again, before 
 from __future__ import annotations
 
 import logging
+import secrets
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, ZookeeperError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
+from barnabas.base.log_text import shown
+from barnabas.runtime.tls.context import Tls
 from barnabas.runtime.zookeeper.client import SessionState, WatchKind, ZooKeeperError
 from barnabas.runtime.zookeeper.kazoo_requests import (
     SET_WATCHES_BYTES,
@@ -31,6 +36,13 @@ from barnabas.runtime.zookeeper.kazoo_requests import (
     kazoo_request,
 )
 from barnabas.runtime.zookeeper.requests import Exists, Request
+from barnabas.runtime.zookeeper.security import (
+    NO_ZOOKEEPER_SECURITY,
+    DigestExchange,
+    DigestLogin,
+    LoginRefusedError,
+    ZooKeeperSecurity,
+)
 from barnabas.runtime.zookeeper.session import Answered, SessionListener
 
 Post = Callable[[Callable[[], None]], None]
@@ -47,6 +59,7 @@ _KINDS = {
 }
 
 # kazoo warns of every attempt that fails; the states tell the same once.
+logger = logging.getLogger(__name__)
 _kazoo_logger = logging.getLogger("barnabas.runtime.zookeeper.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
@@ -85,9 +98,15 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
     """One thread, for the connection; watches go where answers go."""
 
     def __init__(
-        self, fired: Callable[[Any], None], ended: Callable[[], None], connect_timeout_s: float
+        self,
+        fired: Callable[[Any], None],
+        ended: Callable[[], None],
+        connect_timeout_s: float,
+        tls: Tls | None,
     ) -> None:
         super().__init__()
+        self._tls = tls
+        self._failed_with: set[str] = set()
         self._fired = fired
         self._ended = ended
         self._connect_timeout_s = connect_timeout_s
@@ -114,7 +133,29 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         # kazoo waits for a host that does not answer as long as a session lasts.
         kwargs["timeout"] = min(kwargs["timeout"], self._connect_timeout_s)
-        return super().create_connection(*args, **kwargs)
+        sock = super().create_connection(*args, **kwargs)
+        return sock if self._tls is None else self._secured(self._tls, sock, kwargs["hostname"])
+
+    def _secured(self, tls: Tls, sock: Any, host: str) -> ssl.SSLSocket:
+        try:
+            secured = tls.context.wrap_socket(sock, server_hostname=host)
+            refusal = tls.refuses(secured)
+            if refusal is not None:
+                secured.close()
+                raise ssl.SSLError(refusal)
+        except OSError as error:
+            sock.close()
+            if str(error) not in self._failed_with:
+                # kazoo tries again and again; a reason is told once.
+                self._failed_with.add(str(error))
+                logger.warning("the TLS handshake with ZooKeeper at %s failed: %s", host, shown(str(error)))
+            raise
+        return secured
+
+    def select(self, rlist: Any, *args: Any, **kwargs: Any) -> Any:
+        # What TLS has decrypted already does not make a socket ready.
+        ready = [one for one in rlist if isinstance(one, ssl.SSLSocket) and one.pending()]
+        return (ready, [], []) if ready else super().select(rlist, *args, **kwargs)
 
     def dispatch_callback(self, callback: Any) -> None:
         self._fired(callback.args[0])
@@ -124,10 +165,17 @@ class KazooSession:
     """A session from its first connection to its end; there is another object for the next session."""
 
     def __init__(
-        self, servers: list[tuple[str, int]], session_timeout_ms: int, listener: SessionListener, post: Post
+        self,
+        servers: list[tuple[str, int]],
+        session_timeout_ms: int,
+        listener: SessionListener,
+        post: Post,
+        security: ZooKeeperSecurity | None = None,
     ) -> None:
+        security = security or NO_ZOOKEEPER_SECURITY
         self._listener = listener
         self._post = post
+        self._logs_in = security.login is not None
         self.granted_timeout_ms = 0
         self.session_id = 0
         # Whether kazoo's thread has ended: then there is nothing left to wait for.
@@ -140,15 +188,24 @@ class KazooSession:
         self._client = KazooClient(
             hosts=",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers),
             timeout=session_timeout_ms / 1000,
-            handler=_Handler(self._fired, self._thread_ended, connect_timeout_s),
+            handler=_Handler(
+                self._fired,
+                self._thread_ended,
+                connect_timeout_s,
+                None if security.tls is None else Tls(security.tls, server=False),
+            ),
             connection_retry=KazooRetry(
                 max_tries=-1, delay=FIRST_PAUSE_S, max_delay=LONGEST_PAUSE_S, backoff=2, max_jitter=0.4
             ),
             logger=_kazoo_logger,
+            # That there is a login; `_log_in` takes the place of kazoo's own, which needs another package.
+            sasl_options=None if security.login is None else {"mechanism": "DIGEST-MD5"},
         )
         self._client.add_listener(self._state_changed)
         connection = self._client._connection
         connection._invoke = partial(self._invoke, connection._invoke)
+        if security.login is not None:
+            connection._authenticate_with_sasl = partial(self._log_in, security.login)
 
     # ----------------------------------------------------------------------------------------- on the loop
 
@@ -182,12 +239,38 @@ class KazooSession:
                 self.granted_timeout_ms = granted
         return answer
 
+    def _connected(self) -> None:
+        self.session_id = self._client._session_id
+        self._set_watches_again()
+        self._post(partial(self._listener.connected, self))
+
+    def _log_in(self, login: DigestLogin, host: str, timeout: float) -> None:
+        exchange = DigestExchange(login, secrets.token_hex(16))
+        try:
+            challenge = self._exchange_token(1, b"", timeout)
+            exchange.check(self._exchange_token(2, exchange.answer(challenge), timeout))
+        except (LoginRefusedError, ConnectionDropped, ZookeeperError) as error:
+            # A server drops the connection of a client that it does not log in.
+            why = str(error) if isinstance(error, LoginRefusedError) else "the user or the password is wrong"
+            logger.warning("the login of %s at ZooKeeper failed: %s", shown(login.user), shown(why))
+            raise AuthFailedError(why) from error
+        self._connected()
+
+    def _exchange_token(self, xid: int, token: bytes, timeout: float) -> bytes:
+        connection = self._client._connection
+        connection._submit(serialization.SASL(token), timeout, xid)
+        header, data, offset = connection._read_header(timeout)
+        if header.err:
+            raise LoginRefusedError(f"ZooKeeper answered with the error {header.err}")
+        answer, _ = serialization.SASL.deserialize(data, offset)
+        return answer or b""
+
     def _state_changed(self, state: str) -> None:
         client = self._client
         if state == KazooState.CONNECTED:
-            self.session_id = client._session_id
-            self._set_watches_again()
-            self._post(partial(self._listener.connected, self))
+            # A login comes next, and ends with this.
+            if not self._logs_in:
+                self._connected()
         elif state == KazooState.SUSPENDED:
             # kazoo forgets them after this.
             self._lost_data = sorted(client._data_watchers)

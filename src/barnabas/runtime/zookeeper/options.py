@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from barnabas.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from barnabas.runtime.zookeeper.security import ZooKeeperSecurity
 
 DEFAULT_PORT = 2181
 PORT_MAX = 65_535
@@ -26,6 +30,8 @@ class ZooKeeperOptions:
     max_in_flight: int = IN_FLIGHT_MAX
     # Kafka creates the path of its chroot.
     create_chroot: bool = True
+    # None: no login, no TLS, and znodes that are open to all.
+    security: ZooKeeperSecurity | None = None
 
 
 def parse_connect(connect: str) -> tuple[list[tuple[str, int]], str]:

@@ -53,6 +53,7 @@ from barnabas.runtime.zookeeper.session import Session, SessionListener
 from barnabas.runtime.zookeeper.watches import Watches
 
 T = TypeVar("T")
+OperationT = TypeVar("OperationT", bound=Operation)
 
 # How long `close` waits for a server to confirm: without it the session lasts until its timeout.
 CLOSE_TIMEOUT_MS = 5_000
@@ -193,7 +194,9 @@ class SessionClient:
     def transact(self, operations: Sequence[Operation]) -> Promise[list[OperationResult]]:
         if not operations:
             return Promise.of([])
-        absolute = [replace(operation, path=self._path(operation.path)) for operation in operations]
+        absolute = [
+            self._with_acl(replace(operation, path=self._path(operation.path))) for operation in operations
+        ]
 
         def results(answer: Sequence[OperationResult]) -> list[OperationResult]:
             return [self._created(each) if isinstance(each, Created) else each for each in answer]
@@ -201,7 +204,14 @@ class SessionClient:
         return self._call(Multi(absolute), results)
 
     def _create(self, operation: Create) -> Promise[Created]:
-        return self._call(operation, self._created)
+        return self._call(self._with_acl(operation), self._created)
+
+    def _with_acl(self, operation: OperationT) -> OperationT:
+        """A new znode without an ACL of its own gets the one that belongs to its path."""
+        security = self._options.security
+        if security is None or not isinstance(operation, Create) or operation.acl is not OPEN_ACL:
+            return operation
+        return replace(operation, acl=security.acl_of(self._unchroot(operation.path)))
 
     def _created(self, created: Created) -> Created:
         return Created(self._unchroot(created.path), created.stat)

@@ -255,6 +255,20 @@ TRANSACTIONS_UNDER_RULES: list[Ask | Raw] = [
     ask("list transactions", "ListTransactions", "0 2"),
     *[ask(f"write in {name}", "Produce", "9", acks=-1, timeout_ms=9000, transactional_id=name, topic_data=[{"name": "open", "partition_data": [{"index": 0, "records": batch("a", producer_id=4000, producer_epoch=0, base_sequence=0, transactional=True)}]}]) for name in TXNS[:2]],
 ]
+# Rules of every topic, of prefixes of each other, of one host and of another, which allow and deny.
+WIDE_RULES: list[Ask | Raw] = [
+    ask("wide rules", "CreateAcls", "3", creations=[
+        rule(TOPIC, "*", DESCRIBE, ALICE), rule(TOPIC, "*", READ, deny=True, host="10.9.9.9"), rule(TOPIC, "*", WRITE, host="127.0.0.1"), rule(TOPIC, "open", READ, EVERYBODY, host="10.9.9.9"),
+        rule(TOPIC, "team", READ, deny=True, pattern=PREFIXED, host="127.0.0.1"), rule(TOPIC, "team-s", WRITE, deny=True, pattern=PREFIXED), rule(TOPIC, "looked-at", Operation.ALTER_CONFIGS), rule(TOPIC, "elsewhere", DELETE, deny=True),
+    ]),
+    ask("topics under wide rules", "Metadata", "9 12", topics=named(), allow_auto_topic_creation=False, include_topic_authorized_operations=True),
+    *[ask(f"write to {name} under wide rules", "Produce", "9", acks=-1, timeout_ms=9000, topic_data=written(name)) for name in NAMES],
+    *[ask(f"read from {name} under wide rules", "Fetch", "12", max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=-1, topics=fetched(name)) for name in NAMES],
+    ask("options under wide rules", "DescribeConfigs", "4", resources=[{"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms"]} for name in NAMES]),
+    ask("new options under wide rules", "IncrementalAlterConfigs", "1", resources=resources(2, NAMES, "retention.ms", "300000", config_operation=0)),
+    ask("delete records under wide rules", "DeleteRecords", "2", topics=[{"name": name, "partitions": [{"partition_index": 0, "offset": 0}]} for name in NAMES], timeout_ms=9000),
+    ask("no more wide rules", "DeleteAcls", "3", filters=[like(TOPIC, "*", LITERAL), like(TOPIC, "team", PREFIXED), like(TOPIC, "team-s", PREFIXED)]),
+]
 CLUSTER_RULES: list[Ask | Raw] = [
     ask("operations on the cluster, unguarded", "DescribeCluster", "1", include_cluster_authorized_operations=True),
     ask("rules of the cluster", "CreateAcls", "3", creations=[
@@ -293,4 +307,11 @@ CLUSTER_RULES: list[Ask | Raw] = [
     ask("operations on the cluster at last", "DescribeCluster", "1", include_cluster_authorized_operations=True),
 ]
 # fmt: on
-ASKS = [*RULES_MADE, *UNDER_RULES, *GROUPS_UNDER_RULES, *TRANSACTIONS_UNDER_RULES, *CLUSTER_RULES]
+ASKS = [
+    *RULES_MADE,
+    *UNDER_RULES,
+    *GROUPS_UNDER_RULES,
+    *TRANSACTIONS_UNDER_RULES,
+    *WIDE_RULES,
+    *CLUSTER_RULES,
+]

@@ -8,6 +8,7 @@ from typing import Protocol
 from barnabas.broker.modes.metadata import OnFailure
 from barnabas.broker.modes.zookeeper.zookeeper_lifecycle import ZooKeeperLifecycle
 from barnabas.broker.modes.zookeeper.zookeeper_metadata import ZooKeeperMetadata
+from barnabas.broker.modes.zookeeper.zookeeper_security import read_zookeeper_security
 from barnabas.broker.peers.peer_connection import PeerSecurity
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.config.node.node import Node
@@ -16,6 +17,7 @@ from barnabas.runtime.disk.disk import Disk
 from barnabas.runtime.loop.executor import WorkerPool
 from barnabas.runtime.loop.timers import TimerService
 from barnabas.runtime.network.network import Network
+from barnabas.runtime.network.web_call import java_property
 from barnabas.runtime.random import Random
 from barnabas.runtime.zookeeper.client import ZooKeeperClient
 from barnabas.runtime.zookeeper.kazoo_client import KazooZooKeeperClient
@@ -38,6 +40,7 @@ def real_client(node: Node, loop: PostingLoop, clock: Clock) -> ZooKeeperClient:
         session_timeout_ms=settings["zookeeper.session.timeout.ms"],
         connection_timeout_ms=settings["zookeeper.connection.timeout.ms"],
         max_in_flight=settings["zookeeper.max.in.flight.requests"],
+        security=read_zookeeper_security(settings, java_property),
     )
     return KazooZooKeeperClient(options, post=loop.post, timers=loop.timers, clock=clock)
 

@@ -63,7 +63,7 @@ PERSISTENT_PATHS = (
     CONFIG_IPS,
 )
 # Znodes with secrets: only Kafka's own principal may read them where znodes have ACLs.
-SENSITIVE_ROOTS = (CONFIG_USERS, DELEGATION_TOKENS)
+SENSITIVE_ROOTS = (CONFIG_USERS, CONFIG_BROKERS, DELEGATION_TOKENS)
 
 
 def broker(broker_id: int) -> str:
