@@ -51,7 +51,7 @@ def register() -> float:
 
 
 def quorum(scenario: str, seeds: int) -> float:
-    """The Raft nodes of production under every fault, their properties checked after every step."""
+    """Nodes, controllers or replicas of production under every fault, checked after every step."""
     load_all()
     started = time.process_time()
     events = sum(play_or_raise(SCENARIOS[scenario], seed).events for seed in range(seeds))
@@ -60,7 +60,7 @@ def quorum(scenario: str, seeds: int) -> float:
 
 @row(
     "simulation-quorum-events",
-    "Simulated metadata quorum, one process",
+    "Simulated quorums and replicas, one process",
     unit="events per CPU-second",
     own_goal=50_000,
 )
@@ -68,6 +68,7 @@ def quorums(workbench: Workbench) -> Mapping[str, Contender]:
     return {
         f"{OURS}, controllers and their images": partial(quorum, "controller-quorum", 30),
         f"{OURS}, Raft alone": partial(quorum, "raft-quorum", 100),
+        f"{OURS}, partitions": partial(quorum, "replicas", 100),
     }
 
 

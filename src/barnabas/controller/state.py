@@ -156,7 +156,8 @@ class ControllerState:
         )
         if layers != self._layers:
             self._layers = layers
-            self._settings = layers.settings()
+            is_static = not layers.cluster and not layers.broker
+            self._settings = self.options.static if is_static else layers.settings()
 
     @property
     def layers(self) -> Layers:

@@ -108,7 +108,8 @@ class ControllerDriver:
             if decision.accepted is not None:
                 decision.accepted(self._store.end_offset - 1)
         except KafkaError as error:
-            response.fail(error)
+            # Its traceback would hold this frame, and that the response: garbage that only a search frees.
+            response.fail(error.with_traceback(None))
             return response
         except Exception:
             logger.exception("the controller failed to decide on %s", request.schema.name)

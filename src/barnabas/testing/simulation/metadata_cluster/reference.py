@@ -99,16 +99,31 @@ class Comparison:
         return all(mine is theirs or self._is_equal(mine, theirs) for mine, theirs in pairs)
 
     def _is_equal(self, mine: object, theirs: object) -> bool:
-        pair = (id(mine), id(theirs))
-        if pair in self._equal:
-            return True
-        if mine != theirs:
+        if not isinstance(mine, Map) or not isinstance(theirs, Map):
+            return mine == theirs
+        return self._is_known(mine, theirs) or self._are_equal(mine, theirs)
+
+    def _are_equal(self, mine: Map[object, object], theirs: Map[object, object]) -> bool:
+        """Whether two maps are, entry by entry: mostly one is new."""
+        if len(mine) != len(theirs):
             return False
-        if isinstance(mine, Map):
-            if len(self._equal) >= MAX_EQUAL:
-                self._equal.clear()
-            self._equal[pair] = (mine, theirs)
+        for key, value in mine.items():
+            other = theirs.get(key)
+            if value is other or self._is_known(value, other):
+                continue
+            if value != other:
+                return False
+            self._keep(value, other)
+        self._keep(mine, theirs)
         return True
+
+    def _is_known(self, mine: object, theirs: object) -> bool:
+        return (id(mine), id(theirs)) in self._equal
+
+    def _keep(self, mine: object, theirs: object) -> None:
+        if len(self._equal) >= MAX_EQUAL:
+            self._equal.clear()
+        self._equal[id(mine), id(theirs)] = (mine, theirs)
 
 
 def brief(image: Image) -> str:
