@@ -6,14 +6,9 @@ import pytest
 
 from barnabas.base.errors import ErrorCode
 from barnabas.base.ids import Uuid
-from barnabas.metadata.image import ConfigResource
 from barnabas.metadata.topics import NO_LEADER, RECOVERED, RECOVERING
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from barnabas.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.testing.simulation.metadata_node import heartbeat
 from tests.controller.replication.three_brokers import Three
@@ -110,30 +105,6 @@ def test_the_last_of_the_isr_crashes_and_comes_back_without_its_log() -> None:
     three.unfence(2)
     assert _state(three) == (2, (2,), (), ())
     assert three.partition.leader_recovery_state == RECOVERED, "nothing that was acknowledged is lost"
-
-
-def test_min_insync_replicas_that_is_set_to_what_it_is_leaves_the_elr() -> None:
-    """For all brokers, which take over an option again even if it has that value (KIP-226)."""
-    three = Three(min_insync_replicas="2")
-    three.fence(3)
-    three.fence(2)
-    assert _state(three) == (1, (1,), (2,), ())
-
-    def set_for_all(least: str) -> None:
-        config = IncrementalAlterConfigsRequest.AlterableConfig(
-            name="min.insync.replicas", config_operation=0, value=least
-        )
-        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-            resource_type=ConfigResource.BROKER, resource_name="", configs=[config]
-        )
-        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        assert three.send(request, IncrementalAlterConfigsResponse).responses[0].error_code == 0
-
-    least = three.image.configs_of(ConfigResource.BROKER, "")["min.insync.replicas"]
-    set_for_all(least)
-    assert _state(three) == (1, (1,), (2,), ())
-    set_for_all(f"{int(least) + 1}")
-    assert _state(three) == (1, (1,), (), ())
 
 
 def test_a_clean_shutdown_keeps_a_replica_eligible() -> None:

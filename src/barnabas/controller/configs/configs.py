@@ -204,9 +204,9 @@ def _checked_records(
         ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
         for name, value in changed
     ]
-    if state.elr_enabled and before.get(MIN_ISR) != after.get(MIN_ISR):
-        # Replicas that were eligible under the old value may not be under the new one (KIP-966).  Apache
-        # Kafka forgets them also when all brokers get the value that they have: nobody may be left to lead.
+    if state.elr_enabled and any(name == MIN_ISR for name, _ in changed):
+        # Replicas that were eligible under the old value may not be under the new one (KIP-966).  As in
+        # Apache Kafka, also if all brokers get the value that they have.
         is_topic = resource[0] == ConfigResource.TOPIC
         records.append(ClearElrRecord(topic_name=resource[1] if is_topic else ""))
     return records

@@ -203,7 +203,7 @@ class PartitionClients:
             case 6 if self._is_unclean:
                 self._elect(name, UNCLEAN)
             case 6 | 7:
-                self.set_min_isr(self._random.integer(self._least_min_isr, 2))
+                self._change_min_isr()
             case 8:
                 self._throttle(name)
             case _:
@@ -236,6 +236,12 @@ class PartitionClients:
     def _elect(self, name: TopicPartition, kind: int) -> None:
         topic = ElectLeadersRequest.TopicPartitions(topic=name.topic, partitions=[name.partition])
         self._ask_controllers(ElectLeadersRequest(election_type=kind, topic_partitions=[topic]))
+
+    def _change_min_isr(self) -> None:
+        """Not to the value that all topics have, if machines lose power: that clears the ELR, as in Apache
+        Kafka, and leaves whoever is in the ISR, whatever it has lost."""
+        if not self._is_cluster_wide or self._least_min_isr < 2:
+            self.set_min_isr(self._random.integer(self._least_min_isr, 2))
 
     def set_min_isr(self, least: int) -> None:
         kind, name = (ConfigResource.BROKER, "") if self._is_cluster_wide else (ConfigResource.TOPIC, TOPIC)

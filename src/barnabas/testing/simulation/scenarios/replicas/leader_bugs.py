@@ -127,7 +127,7 @@ def leaving_counts_no_more() -> Iterator[None]:
         yield
 
 
-@_planted("who joins counts when the controller has agreed", 233)
+@_planted("who joins counts when the controller has agreed", 7)
 def joining_counts_late() -> Iterator[None]:
     """The high watermark passes a replica that is a member by then (KIP-497)."""
     healthy = Partition._maybe_propose_joining
