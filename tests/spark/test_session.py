@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas.spark import java
+from barnabas.spark.internals import let_updates_end
 from barnabas.spark.masters import MasterError
-from barnabas.spark.session import ROCKSDB, _let_updates_end, defaults, local_cores
+from barnabas.spark.session import ROCKSDB, defaults, local_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,7 +134,7 @@ def test_a_closed_connection_for_accumulators_is_no_error(
 
     server = AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "token")
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_accumulatorServer=server))
-    _let_updates_end(spark)
+    let_updates_end(spark)
     with server:
         with socket.create_connection(("127.0.0.1", server.server_address[1])) as connection:
             connection.sendall(sent)
@@ -167,7 +168,7 @@ def test_given_options_take_precedence_and_none_removes_a_default(monkeypatch: p
 
     levels: list[str] = []
     monkeypatch.setattr(module, "_prepare_environment", lambda _: None)
-    monkeypatch.setattr(module, "_let_updates_end", lambda _: None)
+    monkeypatch.setattr(module, "let_updates_end", lambda _: None)
     monkeypatch.setattr("barnabas.spark.data_source.register", lambda _: None)
     default = defaults("app", "local[2]")
     for is_running in (False, True):

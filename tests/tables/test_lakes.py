@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from barnabas.tables.lakes import DeltaTable, IcebergTable, Lake, SchemaChangeError
+from barnabas.tables.lakes import DeltaTable, IcebergTable, Lake, SchemaChangeError, compact
 
 Reading = Callable[[], pa.Table]
 
@@ -77,6 +77,43 @@ def test_a_column_of_another_type_is_refused(lake: tuple[Lake, Reading]) -> None
     with pytest.raises(SchemaChangeError, match=r"n is int64 in the table and string in the rows"):
         table.write(other, "query", 1)
     assert numbers(reading) == [1]
+
+
+def test_small_files_of_iceberg_are_compacted(tmp_path: Path) -> None:
+    table = IcebergTable("counts", str(tmp_path / "lake"), compact_every=5)
+    for batch in range(5):
+        table.write(rows(batch) if batch < 3 else rows(batch, owner="ann"), "query", batch)
+    there = table.catalog().load_table("barnabas.counts")
+    assert len(list(there.scan().plan_files())) == 1
+    found = {row["n"]: row["owner"] for row in there.scan().to_arrow().to_pylist()}
+    assert found == {0: None, 1: None, 2: None, 3: "ann", 4: "ann"}
+    # Compaction has not forgotten what was written, and what was before it can still be read.
+    assert not table.write(rows(4), "query", 4)
+    before = there.metadata.snapshots[-2].snapshot_id
+    assert there.scan(snapshot_id=before).to_arrow().num_rows == 5
+    assert compact(there) == 0
+
+
+def test_compaction_gives_way_to_other_writers(tmp_path: Path) -> None:
+    table = IcebergTable("counts", str(tmp_path / "lake"))
+    for batch in range(2):
+        table.write(rows(batch), "query", batch)
+    seen = table.catalog().load_table("barnabas.counts")
+    table.write(rows(2), "query", 2)
+    assert compact(seen) == 0
+    there = table.catalog().load_table("barnabas.counts")
+    assert sorted(there.scan().to_arrow().column("n").to_pylist()) == [0, 1, 2]
+
+
+def test_a_batch_is_known_when_its_snapshot_has_gone(tmp_path: Path) -> None:
+    table = IcebergTable("counts", str(tmp_path / "lake"))
+    for query, batch in (("query", 0), ("other", 0)):
+        table.write(rows(batch), query, batch)
+    there = table.catalog().load_table("barnabas.counts")
+    first = there.metadata.snapshots[0].snapshot_id
+    there.maintenance.expire_snapshots().by_id(first).commit()
+    assert first not in [each.snapshot_id for each in there.refresh().metadata.snapshots]
+    assert not table.write(rows(0), "query", 0)
 
 
 def test_small_files_of_delta_are_compacted(tmp_path: Path) -> None:

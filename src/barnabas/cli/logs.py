@@ -158,7 +158,13 @@ def _no_garbage() -> Iterator[None]:
 
 
 def _declare_report(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="PATH", help="a file of log lines, or a folder of some")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        default=["."],
+        metavar="PATH",
+        help="a file of log lines, or a folder of some (default: this folder)",
+    )
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page (default report.html)")
     _add_config(parser)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas.spark import home, masters
+from barnabas.spark.internals import STOPPED, check_version, let_updates_end
 from barnabas.spark.java import cache_folder, java_home
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # The number of cores of a cluster is unknown here.
 CLUSTER_SHUFFLE_PARTITIONS = 16
-# Spark's only message when a master has not accepted an application for a minute.
-_STOPPED = "Cannot call methods on a stopped SparkContext"
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 
 
@@ -32,6 +31,7 @@ def session(
     `output`: a file for everything that Spark and its workers print, to keep the terminal clean.
     """
     try:
+        from pyspark import __version__
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise ImportError("barnabas.spark needs PySpark: pip install 'barnabas[spark]'") from error
@@ -39,6 +39,8 @@ def session(
 
     # A running session accepts runtime options only, neither name nor memory.
     running = SparkSession.getActiveSession()
+    if running is None:
+        check_version(__version__)
     master = _text(conf.get("spark.master") or master)
     if running is None:
         masters.check(master)
@@ -53,7 +55,7 @@ def session(
         spark = builder.getOrCreate()
     if running is None:
         spark.sparkContext.setLogLevel("ERROR")
-        _let_updates_end(spark)
+        let_updates_end(spark)
     register(spark)
     return spark
 
@@ -67,27 +69,12 @@ def _refused_by(master: str) -> Iterator[None]:
     try:
         yield
     except Py4JError as error:
-        if not master.startswith(masters.STANDALONE) or _STOPPED not in str(error):
+        if not master.startswith(masters.STANDALONE) or STOPPED not in str(error):
             raise
         raise masters.MasterError(
             f"{master}: the server there has not accepted the application; give the port of a Spark master "
             f"{__version__} (default 7077), not that of its web pages, and see its log"
         ) from error
-
-
-def _let_updates_end(spark: SparkSession) -> None:
-    """A query that is stopped in the middle of a batch closes Spark's connection for accumulators: PySpark
-    would print a traceback, and then accepts the next connection."""
-    server = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if server is None:
-        return
-    original = server.handle_error
-
-    def handle_error(request: object, client: object) -> None:
-        if not isinstance(sys.exception(), EOFError | ConnectionError):
-            original(request, client)
-
-    server.handle_error = handle_error
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 A batch is one commit, and the commit itself says which batch of which query it holds: a batch that comes
 again after a failure is found there and not written again.  Delta keeps that in its transaction identifiers,
-Iceberg in the summary of the snapshot.
+Iceberg in the properties of the table.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ ADVICE = "tables need deltalake and pyiceberg: pip install 'barnabas[tables]'"
 QUERY, BATCH = "barnabas.query", "barnabas.batch"
 # Small files are rewritten into large ones after this many batches.
 COMPACT_EVERY = 50
+# Files below the first size are rewritten, up to the second one at a time (in memory).
+SMALL_BYTES, COMPACTED_BYTES = 32 << 20, 512 << 20
 
 
 class SchemaChangeError(ValueError):
@@ -71,10 +73,17 @@ class DeltaTable:
 class IcebergTable:
     """An Iceberg table of a catalog; by default one in SQLite, in the folder of the tables."""
 
-    def __init__(self, name: str, warehouse: str, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        warehouse: str,
+        properties: Mapping[str, str] | None = None,
+        compact_every: int = COMPACT_EVERY,
+    ) -> None:
         self._name = name if "." in name else f"barnabas.{name}"
         self._warehouse = warehouse
         self._properties = dict(properties or {})
+        self._compact_every = compact_every
 
     def write(self, rows: pa.Table, query: str, batch: int) -> bool:
         table = self.table(rows.schema)
@@ -85,12 +94,19 @@ class IcebergTable:
         if set(rows.schema.names) - set(there.names):
             with table.update_schema() as update:
                 update.union_by_name(rows.schema)
-        table.append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
+        with table.transaction() as changes:
+            changes.append(rows, snapshot_properties={QUERY: query, BATCH: str(batch)})
+            changes.set_properties({f"{BATCH}.{query}": str(batch)})
+        if self._compact_every and batch % self._compact_every == self._compact_every - 1:
+            compact(table)
         return True
 
     @staticmethod
     def _has(table: Any, query: str, batch: int) -> bool:
-        """Whether a snapshot is of this batch, or of a later one of the query."""
+        """Whether the table has this batch, or a later one of the query."""
+        if int(table.properties.get(f"{BATCH}.{query}", -1)) >= batch:
+            return True
+        # Tables that were written before their properties said it.
         summaries = (snapshot.summary or {} for snapshot in reversed(table.metadata.snapshots))
         mine = (summary for summary in summaries if summary.get(QUERY) == query)
         return any(int(summary[BATCH] or -1) >= batch for summary in mine)
@@ -111,6 +127,34 @@ class IcebergTable:
         folder.mkdir(parents=True, exist_ok=True)
         uri = f"sqlite:///{folder / 'catalog.db'}"
         return load_catalog("barnabas", type="sql", uri=uri, warehouse=folder.as_uri())
+
+
+def compact(table: Any) -> int:
+    """Rewrite the small files of an Iceberg table into large ones, in one commit; returns how many.
+    If somebody else changes the table meanwhile, they stay as they are."""
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+
+    small: list[Any] = []
+    size = 0
+    for task in table.scan().plan_files():
+        if task.file.file_size_in_bytes < SMALL_BYTES and not task.delete_files and size < COMPACTED_BYTES:
+            small.append(task)
+            size += task.file.file_size_in_bytes
+    if len(small) < 2:
+        return 0
+    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
+    try:
+        with table.transaction() as changes, changes.update_snapshot().overwrite() as update:
+            for task in small:
+                update.delete_data_file(task.file)
+            for file in _dataframe_to_data_files(changes.table_metadata, rows, table.io):
+                update.append_data_file(file)
+    except (CommitFailedException, ValidationException) as error:
+        logger.info("small files are left for later: %s", error)
+        return 0
+    return len(small)
 
 
 def _imported(name: str) -> Any:

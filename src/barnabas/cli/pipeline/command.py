@@ -284,11 +284,13 @@ def _declare_report(parser: ArgumentParser) -> None:
 
 def _report(parser: ArgumentParser, options: Namespace) -> int:
     pipeline, settings = _load(parser, options)
-    if pipeline.report is None:
-        raise CommandError(
-            f"{parser.prog}: {options.file} has no report; set pipeline.report = function(settings, path)"
-        )
-    pipeline.report(settings, options.out)
+    if pipeline.report is not None:
+        pipeline.report(settings, options.out)
+    else:
+        from barnabas.cli.pipeline.report import write_report
+
+        folder = _checkpoint(parser, settings)
+        _reporting_errors(parser, lambda: write_report(pipeline, settings, folder, options.out))
     print(options.out)
     return Exit.OK
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas.spark.internals import query_of
 from barnabas.spark.logs import queries
 from barnabas.spark.logs.learning import FOLDER, Store, Tally
 from barnabas.spark.logs.spans import seconds
@@ -25,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 # Shapes of one batch that are learned; lines of further ones are their own templates.
 MOST_SHAPES = 200_000
-QUERY_PROPERTY = "sql.streaming.queryId"
 
 
 def writer(
@@ -47,7 +47,6 @@ def _batch_writer(
     allowed_ms = round(1000 * seconds(settings["watermark"], "watermark"))
 
     def write(rows: DataFrame, batch: int) -> None:
-        spark = rows.sparkSession
         cached = rows.persist()
         try:
             learned = store.before(batch)
@@ -60,7 +59,7 @@ def _batch_writer(
             store.keep(batch, learned)
             late = queries.late(cached, newest_before, allowed_ms)
             good = queries.with_templates(cached, named)
-            query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+            query = query_of(rows)
             options = {
                 "kafka.bootstrap.servers": settings["bootstrap"],
                 "deliveryGuarantee": "exactly-once",

@@ -96,6 +96,41 @@ def read_done(folder: Path) -> Done:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A batch of the log: when it began and ended, and how many records it read, as far as that is known."""
+
+    number: int
+    begun_ms: int | None
+    done_ms: int
+    records: int | None
+
+
+def batches_done(folder: Path, most: int) -> list[BatchDone]:
+    """The last batches of the query with this checkpoint; Spark keeps about a hundred of them."""
+    commits = folder / "commits"
+    numbers = sorted(int(name) for name in os.listdir(commits) if name.isdigit()) if commits.is_dir() else []
+    found = []
+    for number in numbers[-most:]:
+        facts, sources = _offset_log(folder / "offsets" / str(number))
+        _, before = _offset_log(folder / "offsets" / str(number - 1))
+        done_ms = int((commits / str(number)).stat().st_mtime * 1_000)
+        found.append(BatchDone(number, facts.get("batchTimestampMs"), done_ms, _between(before, sources)))
+    return found
+
+
+def _between(before: Sequence[Offsets | None], after: Sequence[Offsets | None]) -> int | None:
+    """The records between the ends of two batches; None if a source has other offsets."""
+    if len(before) != len(after) or None in before or None in after:
+        return None
+    return sum(
+        offset - (earlier or {}).get(topic, {}).get(partition, 0)
+        for earlier, later in zip(before, after, strict=True)
+        for topic, partitions in (later or {}).items()
+        for partition, offset in partitions.items()
+    )
+
+
 def _last(folder: Path) -> int | None:
     """Return the highest number of a file in this log."""
     numbers = [int(name) for name in os.listdir(folder) if name.isdigit()] if folder.is_dir() else []

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from barnabas.spark.internals import query_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from barnabas.tables.lakes import Lake
-
-# The property with the id of a batch's query, which the checkpoint keeps.
-QUERY_PROPERTY = "sql.streaming.queryId"
 
 Settings = Mapping[str, str]
 
@@ -55,7 +54,6 @@ def _writer(table: Callable[[Settings], Lake]) -> Callable[[Any, Settings], Any]
 
 def batch_writer(lake: Lake) -> Callable[[DataFrame, int], None]:
     def write(rows: DataFrame, batch: int) -> None:
-        query = str(rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY))
-        lake.write(rows.toArrow(), query, batch)
+        lake.write(rows.toArrow(), str(query_of(rows)), batch)
 
     return write

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from barnabas.spark.internals import query_of, source_options
 from barnabas.spark.pipeline.batches import let_batches_tell
 from barnabas.spark.pipeline.checkpoints import Lock, claim, local_folder, mend
 from barnabas.spark.pipeline.definition import (
@@ -40,10 +41,6 @@ AVAILABLE_NOW = "available-now"
 FILE_LIST = "_spark_metadata"
 # The options that name the topics of our source.
 TOPIC_OPTIONS = ("subscribe", "subscribePattern", "assign")
-# Spark's name of a source in a plan.
-RELATION = "StreamingRelationV2"
-# The property with the id of a batch's query, which the checkpoint keeps.
-QUERY_PROPERTY = "sql.streaming.queryId"
 
 
 # The DataFrames of each sink, by part.
@@ -148,15 +145,7 @@ def _reads(pipeline: Pipeline, sink: str, frames: dict[str, DataFrame]) -> list[
 
 def _topics(frame: DataFrame) -> str:
     """Return what our source subscribes to; empty if Spark does not report it, as with Spark Connect."""
-    plan = getattr(frame, "_jdf", None)
-    if plan is None:
-        return ""
-    leaves = plan.queryExecution().analyzed().collectLeaves()
-    topics = []
-    for leaf in (leaves.apply(number) for number in range(leaves.size())):
-        if leaf.getClass().getSimpleName() == RELATION:
-            options = leaf.extraOptions()
-            topics += [str(options.get(name)) for name in TOPIC_OPTIONS if options.containsKey(name)]
+    topics = [options[name] for options in source_options(frame) for name in TOPIC_OPTIONS if name in options]
     return ", ".join(sorted(topics))
 
 
@@ -256,7 +245,7 @@ def _batch_writer(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
         chosen = dict(options)
         if "sinkId" in chosen:
             # Batch numbers restart with each checkpoint, so the sink id must differ as well.
-            query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
+            query = query_of(rows)
             chosen.update(sinkId=f"{chosen['sinkId']}-{query}", batchId=str(batch))
         rows.write.format("barnabas").options(**chosen).mode("append").save()
 

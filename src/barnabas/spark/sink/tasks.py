@@ -29,11 +29,6 @@ from barnabas.spark.worker_process import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH_PROPERTY = "streaming.sql.batchId"
-QUERY_PROPERTY = "sql.streaming.queryId"
-# Spark's job group of a streaming query: the id of its run.
-RUN_PROPERTY = "spark.jobGroup.id"
-
 
 @dataclass(frozen=True, slots=True)
 class Number:

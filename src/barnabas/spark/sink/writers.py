@@ -11,19 +11,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from barnabas.runtime.random import SystemRandom
+from barnabas.spark.internals import BATCH_PROPERTY, QUERY_PROPERTY, RUN_PROPERTY
 from barnabas.spark.sink.client_cache import client_cache_for, discard
 from barnabas.spark.sink.decision import Plan, Report
 from barnabas.spark.sink.driver import Driver
 from barnabas.spark.sink.options import SinkOptions
-from barnabas.spark.sink.tasks import (
-    BATCH_PROPERTY,
-    QUERY_PROPERTY,
-    RUN_PROPERTY,
-    Number,
-    Work,
-    write_at_least_once,
-    write_exactly_once,
-)
+from barnabas.spark.sink.tasks import Number, Work, write_at_least_once, write_exactly_once
 
 if TYPE_CHECKING:
     import pyarrow as pa

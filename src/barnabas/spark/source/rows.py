@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,6 +28,7 @@ from barnabas.batch.view import BatchView
 from barnabas.client.consumer.fetch.arrow import binary_array
 from barnabas.client.consumer.fetch.completed_fetch import CompletedFetch
 from barnabas.spark.given_options import OptionError
+from barnabas.spark.internals import arrow_schema
 
 if TYPE_CHECKING:
     from barnabas.client.model import TopicPartition
@@ -78,7 +78,7 @@ class Rows:
     """Creates the wanted columns of one partition's records."""
 
     def __init__(self, schema: StructType, topic_partition: TopicPartition) -> None:
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
         self._topic_partition = topic_partition
         makers: Mapping[str, Callable[[_Group], Any]] = {
             "key": _Group.keys,

@@ -67,16 +67,23 @@ def page(results: Results, title: str = TITLE) -> str:
         *_templates(results),
         "<h2>Lines that could not be parsed</h2>", _bad(results),
     ]  # fmt: skip
+    program = (
+        f'<script type="application/json" id="data">{_data(results, windows)}</script>'
+        f"<script>{asset('page.js')}</script>"
+    )
+    return whole_page(title, "".join(sections) + program)
+
+
+def whole_page(title: str, body: str) -> str:
+    """One file that asks for nothing else."""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_asset('page.css')}</style><body>{''.join(sections)}"
-        f'<script type="application/json" id="data">{_data(results, windows)}</script>'
-        f"<script>{_asset('page.js')}</script></body></html>\n"
+        f"<title>{escape(title)}</title><style>{asset('page.css')}</style><body>{body}</body></html>\n"
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return (files("barnabas.spark.logs.report") / name).read_text("utf-8")
 
 
@@ -180,18 +187,18 @@ def _services(results: Results) -> str:
             (escape(service), escape(totals.owner), f"{totals.lines:,}", f"{requests:,}",
              f"{totals.errors:,}", f"{totals.warnings:,}", rate, mean_ms)
         )  # fmt: skip
-    return _table("service:t owner:t lines requests errors warnings error_rate mean_time", rows)
+    return table("service:t owner:t lines requests errors warnings error_rate mean_time", rows)
 
 
 def _templates(results: Results) -> Iterable[str]:
     kinds = list(results.templates.values())
     most = sorted(kinds, key=lambda each: -each.lines)[:MOST_TEMPLATES]
     yield "<h2>Kinds of lines</h2>"
-    yield _table("lines service:t level:t,less kind,_and_one_of_them:t", [_kind(each) for each in most])
+    yield table("lines service:t level:t,less kind,_and_one_of_them:t", [_kind(each) for each in most])
     new = sorted(((each.new_since, each) for each in kinds if each.new_since), key=lambda pair: pair[0])[::-1]
     yield "<h2>New kinds</h2>"
     rows = [(f"{since:%Y-%m-%d %H:%M}", *_kind(each)) for since, each in new[:MOST_TEMPLATES]]
-    yield _table("since:t lines service:t level:t,less kind,_and_one_of_them:t", rows)
+    yield table("since:t lines service:t level:t,less kind,_and_one_of_them:t", rows)
     bursts = [(each.burst, each) for each in kinds]
     found = sorted(((burst, each) for burst, each in bursts if burst), key=lambda pair: -pair[0][1])
     yield "<h2>Bursts</h2>"
@@ -199,7 +206,7 @@ def _templates(results: Results) -> Iterable[str]:
         (f"{at:%Y-%m-%d %H:%M}", f"{times:,.0f} ×", *_kind(each))
         for (at, times), each in found[:MOST_TEMPLATES]
     ]
-    yield _table("at:t as_usual lines service:t level:t,less kind,_and_one_of_them:t", bursting)
+    yield table("at:t as_usual lines service:t level:t,less kind,_and_one_of_them:t", bursting)
 
 
 def _kind(kind: Template) -> tuple[str, str, str, str]:
@@ -221,7 +228,7 @@ def _alerts(results: Results) -> str:
         )
         for alert in results.alerts
     ]  # fmt: skip
-    return _table("service:t owner:t rule:t state:t since:t value", rows)
+    return table("service:t owner:t rule:t state:t since:t value", rows)
 
 
 def _bad(results: Results) -> str:
@@ -231,10 +238,10 @@ def _bad(results: Results) -> str:
     samples = [
         (escape(problem), f"<code>{escape(text[:200])}</code>") for problem, text in results.bad_samples
     ]
-    return _table("reason:t lines", rows) + "<h3>Some of them</h3>" + _table("reason:t line:t", samples)
+    return table("reason:t lines", rows) + "<h3>Some of them</h3>" + table("reason:t line:t", samples)
 
 
-def _table(heads: str, rows: Sequence[Sequence[str]]) -> str:
+def table(heads: str, rows: Sequence[Sequence[str]]) -> str:
     """Cells are HTML; a head is `name:class,class`, with _ for blanks."""
     if not rows:
         return "<p>None.</p>"
