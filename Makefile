@@ -19,9 +19,8 @@ $(VENV)/.ready: pyproject.toml setup.py requirements/dev.txt $(ENGINE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-audit: ## known weaknesses of our code (bandit) and of the packages that we use (pip-audit)
-	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install --quiet bandit pip-audit; }
-	.audit/bin/bandit --quiet --recursive --severity-level medium src
+audit: ## known weaknesses of the packages that we use (pip-audit)
+	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install --quiet pip-audit; }
 	.audit/bin/pip-audit --requirement requirements/dev.txt --no-deps --disable-pip
 
 test: setup ## the tests: under twelve minutes on two cores
@@ -30,11 +29,12 @@ test: setup ## the tests: under twelve minutes on two cores
 walkthrough: setup ## clusters of real processes, as in books: quorum, elections, high watermark, groups; nodes killed, paused, cut off, replaced (about ten minutes)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/walkthrough tests/broker/replication tests/cli/cluster tests/examples/test_raft_kv.py
 
-lint: setup ## ruff, mypy --strict, import-linter, the list of words
+lint: setup ## ruff, mypy --strict, import-linter, bandit, the list of words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/bandit --quiet --recursive --severity-level medium src
 	$(BIN)/python -m tools.words
 
 wheel: setup ## build the wheel, and try it in fresh environments on each Python at hand, with and without a compiled engine (ONLY=3.12)

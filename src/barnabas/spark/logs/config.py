@@ -168,7 +168,7 @@ def _function(name: str, where: str, text: str | None) -> Callable[..., Any]:
         else:
             module = ModuleType(PurePosixPath(place).stem)
             # The user's own file, named in the user's own settings, as a pipeline's is.
-            exec(compile(text, place, "exec"), vars(module))
+            exec(compile(text, place, "exec"), vars(module))  # the user's code  # nosec B102
             found = getattr(module, attribute)
     except Exception as error:
         raise ValueError(f"the format {name}: {where}: {type(error).__name__}: {error}") from error
