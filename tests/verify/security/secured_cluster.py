@@ -6,6 +6,7 @@ Apache Kafka's nodes have their keys in PKCS12 stores, ours in PEM files; one au
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,8 +81,29 @@ def node_options(folder: Path, number: int, kind: str, port: int) -> dict[str, s
     }
 
 
+def issue(authority: trustme.CA, folder: Path, name: str, node: str) -> None:
+    """A key and a certificate of this node, as stores of this name; all of a node have the same subject."""
+    write_key(folder, name, authority.issue_cert("localhost", common_name=node, organization_unit_name=node))
+
+
 class SecuredCluster(MixedCluster):
     """The nodes, and clients that log in."""
+
+    authority: trustme.CA
+
+    def renew(self, number: int) -> None:
+        """A new certificate, put in place while the broker runs (KIP-226)."""
+        issue(self.authority, self.home, f"renewed-{number}", f"node-{number}")
+        ending = "pem" if self.kind_of(number) == OURS else "p12"
+        path = self.home / f"renewed-{number}.{ending}"
+        change = f"listener.name.safe.ssl.keystore.location={path}"
+        entity = ("--entity-type", "brokers", "--entity-name", str(number))
+        code, text = self.secured_tool(APACHE, "configs", number, "--alter", *entity, "--add-config", change)
+        assert code == 0, text
+
+    def certificate_of(self, number: int) -> str:
+        """What a broker shows to its clients."""
+        return ssl.get_server_certificate(("localhost", self.members[number].port))
 
     def bootstrap_of(self, *numbers: int) -> str:
         return ",".join(f"localhost:{self.members[number].port}" for number in numbers)
@@ -156,9 +178,10 @@ def secured_cluster(
     authority = trustme.CA()
     authority.cert_pem.write_to_path(home / "ca.pem")
     cluster = SecuredCluster(oracle, version, home, free_oracle_base(), False, settings)
+    cluster.authority = authority
     try:
         for number, kind in kinds.items():
-            write_key(home, f"node-{number}", authority.issue_cert("localhost", common_name=f"node-{number}"))
+            issue(authority, home, f"node-{number}", f"node-{number}")
             cluster.add(number, kind, **node_options(home, number, kind, cluster.port + number))
         for number in kinds:
             member = cluster.members[number]

@@ -144,3 +144,36 @@ def test_users_keep_their_names_through_every_broker(oracle: Callable[..., Any],
                     ),
                 )
         assert cluster.faults() == []
+
+
+def test_certificates_are_replaced_and_brokers_killed_under_load(
+    oracle: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Every broker shows a new certificate while records go on, and is killed with it."""
+    with secured_cluster(oracle, "4.1.0", tmp_path / "cluster", KINDS["two-of-ours"], SETTINGS) as cluster:
+        admin = AdminClient(cluster.librdkafka_options("admin"))
+        wait_for("all brokers", lambda: set(admin.list_topics(timeout=PATIENCE_S).brokers) == set(BROKERS))
+        admin.create_topics([NewTopic("orders", PARTITIONS, len(BROKERS))])["orders"].result(PATIENCE_S)
+        load = Load(cluster)
+        load.step()
+        for number in BROKERS:
+            before = cluster.certificate_of(number)
+            load.step(lambda number=number: cluster.renew(number))  # type: ignore[misc]
+            wait_for(
+                f"the new certificate of {number}",
+                lambda number=number, before=before: cluster.certificate_of(number) != before,  # type: ignore[misc]
+            )
+            renewed = cluster.certificate_of(number)
+            load.step(lambda number=number: cluster.kill(number))  # type: ignore[misc]
+            cluster.start(number)
+            wait_for(
+                f"the ISRs are whole after {number}",
+                lambda: all(isr == list(BROKERS) for _, isr in leaders(admin).values()),
+            )
+            if cluster.kind_of(number) == OURS:
+                # It is an option of the cluster: the broker has it after its start, too.  Apache Kafka's goes
+                # back to the one of its file.
+                assert cluster.certificate_of(number) == renewed
+        load.step()
+        assert sorted(read_all(cluster, len(load.acknowledged))) == sorted(load.acknowledged)
+        assert cluster.faults() == []
