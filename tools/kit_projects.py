@@ -128,8 +128,9 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("python", type=Path)
     parser.add_argument("--apache", action="store_true", help="on a node of Apache Kafka instead")
-    parser.add_argument("arguments", nargs="*", help="of pytest")
-    given = parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    given, of_pytest = parser.parse_args(words[:end]), words[end + 1 :]
     paths = [str(PROJECT), str(PROJECT / "src")]
     environment = {
         **os.environ,
@@ -137,7 +138,7 @@ def main() -> int:
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTEST_ADDOPTS": "-p tools.kit_projects",
     }
-    command = [str(given.python.absolute()), "-m", "pytest", "-q", *given.arguments]
+    command = [str(given.python.absolute()), "-m", "pytest", "-q", *of_pytest]
     with apache_kafka(PROJECTS[given.name]) if given.apache else nullcontext() as address:
         if address is not None:
             environment[ADDRESS] = address
