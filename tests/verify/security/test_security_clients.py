@@ -210,7 +210,8 @@ def test_aiokafka(node: Node, topic: str, protocol: str, mechanism: str) -> None
         async with AIOKafkaConsumer(
             topic, group_id=topic, auto_offset_reset="earliest", **options
         ) as consumer:
-            return (await consumer.getone()).value
+            value: bytes | None = (await consumer.getone()).value
+            return value
 
     assert asyncio.run(asyncio.wait_for(write_and_read(), PATIENCE_S)) == b"x"
 

@@ -194,7 +194,9 @@ def read_all(options: dict[str, Any], count: int) -> list[bytes]:
     read: list[bytes] = []
 
     def look() -> bool:
-        read.extend(message.value() for message in consumer.consume(1000, 1) if message.error() is None)
+        read.extend(
+            message.value() or b"" for message in consumer.consume(1000, 1) if message.error() is None
+        )
         return len(read) >= count
 
     wait_for("all records", look)
