@@ -185,7 +185,10 @@ class PartitionHistory:
         if batch.base_offset != self.end_offset:
             raise InvariantError(f"{self.name}: {batch} follows offset {self.end_offset}")
         if self.committed and batch.epoch < self.committed[-1].epoch:
-            raise InvariantError(f"{self.name}: {batch} follows {self.committed[-1]}")
+            # Below its log start a leader that was elected uncleanly may have had something else.
+            is_known = not self.is_unclean or self.committed[-1].next_offset > self.log_start_offset
+            if is_known:
+                raise InvariantError(f"{self.name}: {batch} follows {self.committed[-1]}")
         self._index[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
         self.end_offset = batch.next_offset
