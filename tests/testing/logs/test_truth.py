@@ -43,4 +43,5 @@ def test_a_failure_is_a_request_with_an_error_soon_after() -> None:
         events += [event(5_000, "request", trace=trace), event(5_000 + delay_ms, "error", trace=trace)]
     events += [event(5_000, "request", trace="good"), event(5_000, "error", trace="alone")]
     events += [event(5_000, "note", trace="good")]
-    assert failures(events) == {(trace, "a request", "a error") for trace in ("at once", "soon")}
+    assert failures(events, 10**15) == {(trace, "a request", "a error") for trace in ("at once", "soon")}
+    assert failures(events, 0) == set()

@@ -16,6 +16,8 @@ from urllib.request import Request, urlopen
 
 from barnabas.client.serialization.formats import Format
 
+# The kinds of schemas, as registries call them.
+AVRO, JSON_SCHEMA = "AVRO", "JSON"
 _MAGIC = b"\0"
 _ID_BYTES = 4
 _HEAD_BYTES = len(_MAGIC) + _ID_BYTES
@@ -50,21 +52,29 @@ class SchemaRegistry:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = "Basic " + b64encode(pair.encode()).decode("ascii")
 
-    def schema(self, schema_id: int) -> str:
+    def schema(self, schema_id: int, kind: str = AVRO) -> str:
         """The schema with an id."""
-        answer = self._ask(f"/schemas/ids/{schema_id}", None)
-        schema, kind = answer.get("schema"), answer.get("schemaType", "AVRO")
-        if not isinstance(schema, str) or kind != "AVRO":
-            raise RegistryError(f"{self.url}: schema {schema_id} is {kind}, not Avro")
-        return schema
+        return self._schema(self._ask(f"/schemas/ids/{schema_id}", None), f"schema {schema_id}", kind)
 
-    def register(self, subject: str, schema: str) -> int:
+    def latest(self, subject: str, kind: str = AVRO) -> str:
+        """The newest schema of a subject."""
+        answer = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest", None)
+        return self._schema(answer, f"the schema of {subject}", kind)
+
+    def register(self, subject: str, schema: str, kind: str = AVRO) -> int:
         """The id of a schema under a subject, registered if it is new."""
-        return self._id(self._ask(f"/subjects/{quote(subject, safe='')}/versions", schema))
+        return self._id(self._ask(f"/subjects/{quote(subject, safe='')}/versions", schema, kind))
 
-    def look_up(self, subject: str, schema: str) -> int:
+    def look_up(self, subject: str, schema: str, kind: str = AVRO) -> int:
         """The id of a schema that is registered under a subject."""
-        return self._id(self._ask(f"/subjects/{quote(subject, safe='')}", schema))
+        return self._id(self._ask(f"/subjects/{quote(subject, safe='')}", schema, kind))
+
+    def _schema(self, answer: dict[str, Any], what: str, wanted: str) -> str:
+        schema, kind = answer.get("schema"), answer.get("schemaType", AVRO)
+        if not isinstance(schema, str) or kind != wanted:
+            name = "Avro" if wanted == AVRO else wanted
+            raise RegistryError(f"{self.url}: {what} is {kind}, not {name}")
+        return schema
 
     def _id(self, answer: dict[str, Any]) -> int:
         number = answer.get("id")
@@ -72,8 +82,10 @@ class SchemaRegistry:
             raise RegistryError(f"{self.url}: the answer has no schema id")
         return number
 
-    def _ask(self, path: str, schema: str | None) -> dict[str, Any]:
-        body = None if schema is None else json.dumps({"schema": schema}).encode()
+    def _ask(self, path: str, schema: str | None, kind: str = AVRO) -> dict[str, Any]:
+        # Registries of before there were other kinds do not know the name.
+        named = {} if kind == AVRO else {"schemaType": kind}
+        body = None if schema is None else json.dumps({"schema": schema, **named}).encode()
         request = Request(self.url + path, data=body, headers=self._headers)
         try:
             with urlopen(request, timeout=self._timeout_s) as response:  # checked before  # nosec B310

@@ -177,15 +177,28 @@ class Pipeline:
         exactly_once: bool = False,
         mode: str = "append",
         restarts: int = 0,
+        value_format: str = "",
+        schema_registry: str = "",
         **options: str,
     ) -> None:
-        """Write rows with `value` (and optionally `key`, `headers`, `partition`) as records."""
+        """Write rows with `value` (and optionally `key`, `headers`, `partition`) as records; with a
+        `value_format` (avro, json-schema) the other columns are the value, whose schema is registered."""
+        if value_format:
+            of = self._encoded(name, _name(of), topic, value_format, schema_registry)
         chosen = {"kafka.bootstrap.servers": "{bootstrap}", "topic": topic, **options}
         if exactly_once:
             chosen["deliveryGuarantee"] = "exactly-once"
             chosen["sinkId"] = f"{self.name}-{name}"
         place = f"topic {topic}"
         self._sink(Sink(name, _name(of), "barnabas", chosen, mode, place=place, restarts=restarts))
+
+    def _encoded(self, sink: str, of: str, topic: str, form: str, registry: str) -> str:
+        from barnabas.spark.pipeline.registered import encoder
+
+        self._must_be_there(of, f"sink {sink}")
+        part = f"{sink} (as {form})"
+        self.add(part, Kind.TRANSFORM, encoder(topic, form, registry), (of, SETTINGS))
+        return part
 
     def to_dead_letters(
         self, name: str = "dead-letters", *, of: str | Callable[..., Any], topic: str

@@ -92,7 +92,10 @@ def _add_part(pipeline: Pipeline, name: str, kind: Kind, table: Table) -> None:
         table.allow("sql", "function", "watermark")
         function, takes = _sql(pipeline, table)
     else:
-        table.allow("topic", "format", "path", "schema", "options", "watermark", "function")
+        table.allow(
+            *("topic", "format", "path", "schema", "options", "watermark", "function"),
+            *("value_format", "schema_registry"),
+        )
         function, takes = _reader(kind, table), (SPARK, SETTINGS)
     late = table.table("watermark")
     if late.given():
@@ -122,6 +125,8 @@ def _reader(kind: Kind, table: Table) -> Callable[..., DataFrame]:
     if form is None:
         raise table.wrong("", "what is read? give topic = ..., or format = ... and path or options")
 
+    decode = _decoder(table, topic)
+
     def read(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
         reader: Any = spark.readStream if kind is Kind.SOURCE else spark.read
         reader = reader.format(form)
@@ -130,9 +135,20 @@ def _reader(kind: Kind, table: Table) -> Callable[..., DataFrame]:
         if schema is not None:
             reader = reader.schema(schema)
         frame: DataFrame = reader.load(*([] if path is None else [filled(path, settings, table.where)]))
-        return frame
+        return frame if decode is None else decode(frame, settings)
 
     return read
+
+
+def _decoder(table: Table, topic: str | None) -> Callable[..., DataFrame] | None:
+    from barnabas.spark.pipeline.registered import decoder
+
+    form = table.text("value_format")
+    if form is None:
+        return None
+    if topic is None:
+        raise table.wrong("value_format", "only a topic has it; leave it out")
+    return decoder(topic, form, table.text("schema_registry") or "")
 
 
 def _sql(pipeline: Pipeline, table: Table) -> tuple[Callable[..., DataFrame], tuple[str, ...]]:
@@ -220,6 +236,8 @@ def _add_sink(pipeline: Pipeline, name: str, table: Table) -> None:
         "delta",
         "iceberg",
         "warehouse",
+        "value_format",
+        "schema_registry",
     )
     restarts = table.whole("restarts", 0)
     of, mode = table.required_text("of"), table.text("mode") or "append"
@@ -236,7 +254,15 @@ def _add_sink(pipeline: Pipeline, name: str, table: Table) -> None:
             raise table.wrong("topic", "a sink has either a topic, or a path or format")
         once = table.flag("exactly_once")
         pipeline.to_topic(
-            name, of=of, topic=topic, exactly_once=once, mode=mode, restarts=restarts, **options
+            name,
+            of=of,
+            topic=topic,
+            exactly_once=once,
+            mode=mode,
+            restarts=restarts,
+            value_format=table.text("value_format") or "",
+            schema_registry=table.text("schema_registry") or "",
+            **options,
         )
         return
     if table.has("exactly_once"):

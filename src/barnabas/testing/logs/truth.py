@@ -43,8 +43,8 @@ def counts(events: Iterable[Event], window_ms: int, watermark_ms: int) -> list[C
     ]
 
 
-def failures(events: Iterable[Event]) -> set[tuple[str, str, str]]:
-    """Return trace, request and error of every failed request."""
+def failures(events: Iterable[Event], watermark_ms: int) -> set[tuple[str, str, str]]:
+    """Return trace, request and error of every failed request whose trace had ended before the watermark."""
     by_trace: dict[str, dict[str, Event]] = defaultdict(dict)
     for event in events:
         if event.kind in ("request", "error"):
@@ -52,7 +52,10 @@ def failures(events: Iterable[Event]) -> set[tuple[str, str, str]]:
     return {
         (trace, pair["request"].message, pair["error"].message)
         for trace, pair in by_trace.items()
-        if len(pair) == 2 and 0 <= pair["error"].time_ms - pair["request"].time_ms <= ERROR_AFTER_S * 1000
+        if len(pair) == 2
+        and 0 <= pair["error"].time_ms - pair["request"].time_ms <= ERROR_AFTER_S * 1000
+        # Nothing of a trace comes later than an error may.
+        and pair["error"].time_ms + ERROR_AFTER_S * 1000 < watermark_ms
     }
 
 
