@@ -55,9 +55,19 @@ def run(arguments: Sequence[str]) -> int:
         metavar="FOLDER",
         help="the data folder, whose disk is tested (default .)",
     )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the server.properties of a node, whose certificates, names and logins are checked",
+    )
     add_cluster(parser)
     options = parser.parse(arguments)
     findings = list(examine(options.folder))
+    if options.config:
+        from barnabas.cli.doctor.security_checks import examine_config
+        from barnabas.runtime.clock import SystemClock
+
+        findings += examine_config(options.config, SystemClock().wall_ms() // 1000)
     if options.bootstrap_server or os.environ.get(BOOTSTRAP_VARIABLE):
         from barnabas.cli.doctor.cluster_checks import examine_cluster
 

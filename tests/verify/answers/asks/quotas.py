@@ -105,8 +105,9 @@ def broker_option(name: str, value: str | None) -> Step:
 
 
 # fmt: off
+_ADMINS: list[dict[str, str | None]] = [{"client-id": "judge"}, {"user": "ANONYMOUS", "client-id": "judge"}]
 PREPARED: list[Case] = [
-    case("the administrator has no limit", limit({"client-id": "judge"}, **{MUTATION: 1e6}), limit({"user": "ANONYMOUS", "client-id": "judge"}, **{MUTATION: 1e6})),
+    case("the administrator has no limit", *[limit(entity, **{MUTATION: 1e6, TIME: 1e6}) for entity in _ADMINS]),
     case("topics for the cases", create(7, ("bytes", 1), ("grown", 2), ("grown-2", 2), ("grown-3", 2), *((f"gone-{n}", 2) for n in range(9)), by_admin=True)),
 ]
 MUTATIONS: list[Case] = [
