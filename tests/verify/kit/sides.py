@@ -83,7 +83,13 @@ class Side(Protocol):
 
 
 def state_of(topics: Topics, topic: str) -> Any:
-    return topics.admin.describe_topics([topic])[topic].partitions[0]
+    """Its first partition, once the broker that is asked knows the topic."""
+
+    def look() -> Any:
+        described = topics.admin.describe_topics([topic])
+        return described[topic].partitions if described.error_of(topic) is None else None
+
+    return wait_for(look, TIMEOUT_S)[0]
 
 
 class Kit:
