@@ -24,10 +24,10 @@ audit: ## known weaknesses of the packages that we use (pip-audit)
 	.audit/bin/pip-audit --requirement requirements/dev.txt --no-deps --disable-pip
 
 test: setup ## the tests: under twelve minutes on two cores
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -rs -n $(JOBS)
 
-walkthrough: setup ## clusters of real processes, as in books: quorum, elections, high watermark, groups; nodes killed, paused, cut off, replaced (about ten minutes)
-	$(BIN)/python -m pytest -m "slow or not slow" tests/walkthrough tests/broker/replication tests/cli/cluster tests/examples/test_raft_kv.py
+walkthrough: setup ## clusters of real processes, as in books: quorum, elections, high watermark, groups; nodes killed, paused, cut off, replaced (about a quarter of an hour)
+	$(BIN)/python -m pytest -rs -m "slow or not slow" tests/walkthrough tests/broker/replication tests/cli/cluster tests/cli/sessions tests/examples/test_raft_kv.py
 
 lint: setup ## ruff, mypy --strict, import-linter, bandit, the list of words
 	$(BIN)/ruff check .
