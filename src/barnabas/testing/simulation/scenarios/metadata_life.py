@@ -31,7 +31,7 @@ from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
 from barnabas.metadata.loader import MetadataBatch
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsResponse
-from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.schema import Message
 from barnabas.raft.quorum import Quorum
@@ -252,8 +252,10 @@ class MetadataLife:
             )
 
     def _deleted(self, name: str, reply: Message) -> None:
+        assert isinstance(reply, DeleteTopicsResponse)
         self.answers += 1
-        if name in self.committed.topic_ids:
+        is_throttled = reply.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if not is_throttled and name in self.committed.topic_ids:
             raise InvariantError(f"the response to the deletion of {name} was sent before the commit")
 
     # The end
