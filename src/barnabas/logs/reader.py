@@ -21,6 +21,7 @@ from barnabas.logs.wrappers import CRI, Wrapped, cri_lines, docker_line, docker_
 
 SAMPLE = 500
 SETTLED = 100  # Lines after which the formats of a source are remembered.
+EVERY = 4  # Further lines of the sample that are looked at.
 MOSTLY = 0.9  # Of the sample; then the general reader comes first.
 LONGEST_TRACE = 1_000  # Lines; a source of nothing but indented lines must not be held in memory.
 
@@ -133,15 +134,17 @@ class Reader:
         """Formats that fit more of the sample are tried first; the general reader last, unless nearly all
         lines are of no known format."""
         fitting: Counter[int] = Counter()
-        unknown = 0
-        for line in sample:
+        seen = unknown = 0
+        # All formats are tried on the first lines, and on some of the others: that takes most of the time.
+        for line in chain(sample[:SETTLED], sample[SETTLED::EVERY]):
             if not _CONTINUED.match(line):
+                seen += 1
                 fits = [place for place, read in enumerate(self._strict_reads) if read(line) is not None]
                 fitting.update(fits)
                 unknown += not fits
         places = self._specific_first(fitting)
         self._reads = [*(self._strict_reads[place] for place in places), self._general]
-        if unknown > MOSTLY * len(sample):
+        if unknown > MOSTLY * seen:
             known = [self._strict_reads[place] for place in places if fitting[place]]
             self._reads = [self._unindented, self._json, *known, *self._reads]
 

@@ -113,9 +113,13 @@ class Times:
     def __init__(self, arrival: datetime) -> None:
         self._arrival = arrival.replace(tzinfo=None) + timedelta(days=1)
         self._seconds: dict[str, str | None] = {}
+        self._whole: dict[str, str] = {}  # Times without a fraction, with their offsets.
 
     def iso(self, text: str) -> str | None:
         """The time, or None if it is none."""
+        whole = self._whole.get(text)
+        if whole is not None:
+            return whole
         # A second that was seen before, with or without a fraction: most lines.
         cut = text.find(",", 8)
         if cut < 0:
@@ -151,7 +155,12 @@ class Times:
             return None
         if fraction:
             start = f"{start}.{fraction}"
-        return start + _offset(zone) if zone else start
+        made = start + _offset(zone) if zone else start
+        if not fraction:
+            if len(self._whole) >= _CACHED:
+                self._whole.clear()
+            self._whole[text] = made
+        return made
 
     def _start(self, text: str) -> str | None:
         for pattern, make in _SHAPES:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+ASKED = r'\[(?P<time>COMMON)\] "(?P<message>[^"\\]*(?:\\.[^"\\]*)*)" (?P<status>\d{3}) (?P<bytes>\d+|-)'
 ACCESS = (
     r"(?:(?P<host>[\w.-]+(?::\d+)?) )?(?P<client>[^\s,-][^\s,]*(?:, [^\s,]+)*) \S+ "
-    r'(?P<user>\S+(?: \S+)*?) \[(?P<time>COMMON)\] "(?P<message>(?:[^"\\]|\\.)*)"'
-    r" (?P<status>\d{3}) (?P<bytes>\d+|-)"
+    rf"(?P<user>\S+(?: \S+)*?) {ASKED}"
 )
-QUOTED = r'"(?P<NAME>(?:[^"\\]|\\.)*)"'
+QUOTED = r'"(?P<NAME>[^"\\]*(?:\\.[^"\\]*)*)"'
+COMBINED = f" {QUOTED.replace('NAME', 'referrer')} {QUOTED.replace('NAME', 'agent')}.*"
 
 ROWS = (
     # The access logs of nginx (combined) and Apache (combined, common).
-    ("access", rf"{ACCESS} {QUOTED.replace('NAME', 'referrer')} {QUOTED.replace('NAME', 'agent')}.*"),
+    ("access", rf"(?P<client>[^\s,-][^\s,]*) \S+ (?P<user>\S+) {ASKED}{COMBINED}"),
+    ("access", ACCESS + COMBINED),
     ("access", ACCESS),
     # Django's server; Envoy; gin; squid; IIS (W3C extended, its default fields).
     ("access", r'\[(?P<time>COMMON)\] "(?P<message>[^"]*)" (?P<status>\d{3}) (?P<bytes>\d+)'),
