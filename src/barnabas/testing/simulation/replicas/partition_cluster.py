@@ -313,7 +313,8 @@ class PartitionCluster:
         return "; ".join(lines)
 
     def _compare(self, name: TopicPartition) -> None:
-        """The logs of all replicas, from the highest log start on."""
+        """The logs of all replicas, from the highest log start on, and behind what was deleted: that may come
+        back with a crash, and its epochs were not known any more."""
         batches: dict[int, set[object]] = {}
         epochs: dict[int, set[object]] = {}
         logs = []
@@ -322,7 +323,8 @@ class PartitionCluster:
             assert isinstance(server, ReplicaServer)
             log = server.replicas.store.logs[name]
             logs.append((broker_id, log))
-        start = max(log.log_start_offset for _, log in logs)
+        deleted_to = self.checker.history(name).deleted_to
+        start = max(deleted_to, *(log.log_start_offset for _, log in logs))
         for broker_id, log in logs:
             batches[broker_id] = {batch for batch in log.stored.batches if batch.end > start}
             epochs[broker_id] = {
