@@ -8,11 +8,12 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from barnabas.client.sync import Admin
 from tools.ports import free_oracle_base, free_ports, free_run
 from tools.suite_record import ZOOKEEPER, Site
 
@@ -132,11 +133,23 @@ def barnabas_cluster(folder: Path, site: Site) -> Iterator[Brokers]:
     try:
         _barnabas_cluster(environment, *make)
         nodes = json.loads((home / "cluster.json").read_text("utf-8"))["nodes"]
-        process = json.loads((home / "node-1" / "process.json").read_text("utf-8"))
-        addresses = ",".join(f"127.0.0.1:{node['broker_port']}" for node in nodes if node.get("broker_port"))
+        ports = {node["id"]: node["broker_port"] for node in nodes if node.get("broker_port")}
+        order = _controller_first(ports, site)
+        process = json.loads((home / f"node-{order[0]}" / "process.json").read_text("utf-8"))
+        addresses = ",".join(f"127.0.0.1:{ports[number]}" for number in order)
         yield Brokers(addresses, process["pid"], count)
     finally:
         _barnabas_cluster(environment, "down", "--timeout", str(STOP_PATIENCE_S))
+
+
+def _controller_first(ports: Mapping[int, int], site: Site) -> list[int]:
+    """The brokers: in ZooKeeper mode only the controller creates topics, and `hostile` asks the first one."""
+    if site.mode != ZOOKEEPER:
+        return sorted(ports)
+    servers = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+    with Admin({"bootstrap.servers": servers}) as admin:
+        controller = admin.describe_cluster().controller
+    return sorted(ports, key=lambda number: (controller is None or number != controller.id, number))
 
 
 def _barnabas_cluster(environment: dict[str, str], *arguments: str) -> None:
@@ -167,7 +180,8 @@ def apache_cluster(oracle: Path, folder: Path, site: Site) -> Iterator[Brokers]:
         # The oracle may take a broker for dead while its `java` is being executed: then a second time.
         if subprocess.run(command + make, capture_output=True, check=False).returncode:
             subprocess.run(command + make, check=True, stdout=subprocess.DEVNULL)
-        addresses = ",".join(f"localhost:{port + number}" for number in range(1, count + 1))
-        yield Brokers(addresses, int((home / "broker-1" / "pid").read_text("utf-8")), count)
+        order = _controller_first({number: port + number for number in range(1, count + 1)}, site)
+        addresses = ",".join(f"localhost:{port + number}" for number in order)
+        yield Brokers(addresses, int((home / f"broker-{order[0]}" / "pid").read_text("utf-8")), count)
     finally:
         subprocess.run([*command, "down", "--dir", str(home), "--kill"], capture_output=True, check=False)
