@@ -6,6 +6,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from barnabas.client.errors.data import UnknownTopicOrPartitionError
+from barnabas.testing import wait_for
+from barnabas.testing.kit.topics.topics import Topic
 from tests.verify.kit.sides import TIMEOUT_S, Side
 
 # The client id of those that faults strike.
@@ -40,5 +43,19 @@ class Client:
             self.flush()
 
 
+def existing_topic(side: Side, name: str) -> Topic:
+    """Any broker of Apache Kafka may be asked, and one of them may not know a new topic yet."""
+
+    def look() -> Topic | None:
+        try:
+            return side.topics.existing_topic(name)
+        except UnknownTopicOrPartitionError:
+            return None
+
+    found = wait_for(look, TIMEOUT_S)
+    assert found is not None
+    return found
+
+
 def values(side: Side, topic: str) -> list[bytes | None]:
-    return [record.value for record in side.topics.existing_topic(topic).all_records()]
+    return [record.value for record in existing_topic(side, topic).all_records()]

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from barnabas.testing import wait_for
 from tests.verify.answers.broker_ask import RawClient, batch
-from tests.verify.kit.producing import CLIENT, Client, values
+from tests.verify.kit.producing import CLIENT, Client, existing_topic, values
 from tests.verify.kit.sides import BROKERS, TIMEOUT_S, Side, state_of
 
 SHORT_S, SHORT_MS = 0.5, 500
@@ -109,7 +109,7 @@ def test_an_error_after_the_work_is_answered_as_that_of_a_leader_without_followe
         leader = state_of(side.topics, "unconfirmed").leader
         with side.unconfirmed("judge", leader):
             answers[name] = answer_of(side.port(leader), "Produce", 9, request)
-        side.topics.existing_topic("unconfirmed").records(1, timeout=TIMEOUT_S)
+        existing_topic(side, "unconfirmed").records(1, timeout=TIMEOUT_S)
         found[name] = values(side, "unconfirmed")
     assert answers["kit"] == answers["apache"]
     assert found["kit"] == found["apache"] == [b"a"]
