@@ -14,8 +14,8 @@ import pytest
 from barnabas.client.serialization import Avro, SchemaRegistry
 from barnabas.spark.pipeline import PipelineError
 from barnabas.spark.pipeline.toml_file import pipeline_of
-from barnabas.spark.schema_types import UnsupportedTypeError, avro_of, json_of, spark_of_avro, spark_of_json
 from barnabas.spark.schemas import SchemaError, decoded, encoded
+from barnabas.spark.schemas.types import UnsupportedTypeError, avro_of, json_of, spark_of_avro, spark_of_json
 from tests.registry import Registry, registry_running
 from tests.spark.topics import create
 

@@ -66,7 +66,7 @@ def test_the_layout_of_the_generator_is_one_of_ones_own(tmp_path: Path) -> None:
         ("[formats]\na = '('", "the format a: "),
         (
             "[formats]\na = {function = 'x'}",
-            "formats.a.function: 'x' is neither file.py:name nor module:name",
+            "formats.a.function: 'x' is neither a file and name nor module:name",
         ),
         ("[formats]\na = {function = 'gone.py:x'}", "gone.py: No such file"),
         ("[formats]\na = {function = 'os.path:gone'}", "the format a: os.path:gone: AttributeError"),

@@ -136,7 +136,7 @@ def read_config(path: str) -> Config:
 def _formats(
     table: Table, folder: Path
 ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, str | None], ...]]:
-    """Patterns, and functions: `file.py:name` or `module:name`."""
+    """Patterns, and functions: of a file beside this one, or of a module."""
     patterns: list[tuple[str, str]] = []
     functions: list[tuple[str, str, str | None]] = []
     for name in table.given():
@@ -148,7 +148,7 @@ def _formats(
         where = inner.required_text("function")
         place, colon, _ = where.rpartition(":")
         if not colon:
-            raise inner.wrong("function", f"{where!r} is neither file.py:name nor module:name")
+            raise inner.wrong("function", f"{where!r} is neither a file and name nor module:name")
         text = None
         if place.endswith(".py"):
             try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.client.serialization import SchemaRegistry
 from barnabas.client.serialization.avro import AVRO, JSON_SCHEMA, RegistryUnreachableError
 from barnabas.spark.internals import arrow_schema
-from barnabas.spark.schema_types import avro_of, json_of, spark_of_avro, spark_of_json
+from barnabas.spark.schemas.types import avro_of, json_of, spark_of_avro, spark_of_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
