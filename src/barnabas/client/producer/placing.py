@@ -24,8 +24,6 @@ MAX_TIMESTAMP_MS = 2**63 - 1
 _BYTES_OR_NONE = (bytes, bytearray, memoryview, type(None))
 
 HeadersGiven = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
-# The default: one object, which is told from others without a comparison.
-NO_HEADERS: HeadersGiven = ()
 
 
 class Placed:

@@ -36,14 +36,7 @@ from barnabas.client.producer.delivery import (
     RecordMetadata,
 )
 from barnabas.client.producer.interceptors import ProducerInterceptors, interceptors
-from barnabas.client.producer.placing import (
-    NO_HEADERS,
-    HeadersGiven,
-    Placed,
-    Placer,
-    check_arguments,
-    headers_of,
-)
+from barnabas.client.producer.placing import HeadersGiven, Placed, Placer, check_arguments, headers_of
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transactions import State, Transactions
 from barnabas.client.producer.undelivered import Undelivered
@@ -125,7 +118,7 @@ class Producer(Generic[K, V]):
         value: V | None = None,
         key: K | None = None,
         partition: int | None = None,
-        headers: HeadersGiven = NO_HEADERS,
+        headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
@@ -138,7 +131,7 @@ class Producer(Generic[K, V]):
         # else is a TypeError there, and the slow path serializes it.
         queues = self._quick.get(topic)
         if queues is not None and (on_delivery is None or callable(on_delivery)):
-            if partition is None and headers is NO_HEADERS and timestamp_ms is None:
+            if partition is None and headers == () and timestamp_ms is None:
                 try:
                     if key is None:
                         queue = queues.sticky
@@ -146,7 +139,7 @@ class Producer(Generic[K, V]):
                         queue = queues.queues[key_partition(key, queues.count)]  # type: ignore[arg-type]
                     batch = queue.open
                     # A text would come into the batch half written, and spoil the records of others.
-                    if batch is not None and (type(value) is bytes or value is None):
+                    if batch is not None and (value is None or type(value) is bytes):
                         time_ms = self._now_ns() // NS_PER_MS
                         delivery = batch.take(time_ms, key, value, ())  # type: ignore[arg-type]
                         if delivery is not None:
@@ -170,7 +163,7 @@ class Producer(Generic[K, V]):
         value: V | None = None,
         key: K | None = None,
         partition: int | None = None,
-        headers: HeadersGiven = NO_HEADERS,
+        headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
         """Send a record and wait until it is written."""
@@ -185,7 +178,7 @@ class Producer(Generic[K, V]):
         value: V | None = None,
         key: K | None = None,
         partition: int | None = None,
-        headers: HeadersGiven = NO_HEADERS,
+        headers: HeadersGiven = (),
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
