@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ENGINE := $(wildcard src/barnabas/batch/engine/*.py)
-JOBS ?= 2
+# Many tests wait for processes that they start: three at a time keep two cores busy.
+JOBS ?= 3
 
 .PHONY: help setup audit test walkthrough lint wheel pages demo verify suites sim torn fuzz nemesis mutants bench bench-spark pins clean
 

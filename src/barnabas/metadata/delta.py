@@ -228,6 +228,12 @@ class Delta:
         self.configs.add(resource)
         self._set(configs=self._current("configs").set(resource, configs))
 
+    def changes_options_of(self, broker_id: int) -> bool:
+        """Whether the options of a broker, which topics without their own take over, may be others."""
+        return any(
+            kind == ConfigResource.BROKER and name in ("", str(broker_id)) for kind, name in self.configs
+        )
+
     def _remove_configs(self, resource: tuple[int, str]) -> None:
         self.configs.add(resource)
         if resource in self._current("configs"):

@@ -10,6 +10,7 @@ from collections import deque
 
 from barnabas.base.units import NS_PER_MS
 from barnabas.broker.quotas.rates import Window
+from barnabas.config.settings import Settings
 from barnabas.metadata.image import EMPTY_IMAGE, ConfigResource, Image
 from barnabas.runtime.clock import Clock
 
@@ -90,3 +91,16 @@ class ReplicationQuota:
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ns() // NS_PER_MS
+
+
+def replication_quotas(
+    broker_id: int, settings: Settings, clock: Clock
+) -> tuple[ReplicationQuota, ReplicationQuota]:
+    """The quotas of a broker as leader and as follower."""
+    window = Window(
+        settings["replication.quota.window.num"], settings["replication.quota.window.size.seconds"] * 1000
+    )
+    return (
+        ReplicationQuota("leader", broker_id, window, clock),
+        ReplicationQuota("follower", broker_id, window, clock),
+    )

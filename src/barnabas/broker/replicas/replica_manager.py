@@ -16,8 +16,7 @@ from barnabas.base.units import NS_PER_MS
 from barnabas.broker.context import ReplicaContext
 from barnabas.broker.coordinators.producer_ids import ProducerIds
 from barnabas.broker.modes.metadata import TransitionPolicy
-from barnabas.broker.quotas.rates import Window
-from barnabas.broker.quotas.replication_quota import ReplicationQuota
+from barnabas.broker.quotas.replication_quota import replication_quotas
 from barnabas.broker.replicas.alter_partition_manager import AlterPartitionManager
 from barnabas.broker.replicas.assignments_manager import AssignmentsManager
 from barnabas.broker.replicas.hosted_partition import Become, Hosted, Traffic, Transition
@@ -94,20 +93,13 @@ class ReplicaManager(PartitionTable):
         self.on_changed: list[Callable[[Hosted], None]] = []
         # Whether consumers are sent to replicas in their own rack (KIP-392).
         self.selects_by_rack = selects_by_rack(settings["replica.selector.class"])
-        window = Window(
-            settings["replication.quota.window.num"],
-            settings["replication.quota.window.size.seconds"] * 1000,
-        )
-        self.leader_quota = ReplicationQuota("leader", self.broker_id, window, broker.clock)
-        self.follower_quota = ReplicationQuota("follower", self.broker_id, window, broker.clock)
+        quotas = replication_quotas(self.broker_id, settings, broker.clock)
+        self.leader_quota, self.follower_quota = quotas
         self.traffic: dict[str, Traffic] = {}
         self._lag_max_ms: int = settings["replica.lag.time.max.ms"]
+        lag_max_ns = self._lag_max_ms * NS_PER_MS
         self._rules = Rules(
-            self.broker_id,
-            self._lag_max_ms * NS_PER_MS,
-            self.is_eligible,
-            self.is_alive,
-            self._policy.isr_is_in_image,
+            self.broker_id, lag_max_ns, self.is_eligible, self.is_alive, self._policy.isr_is_in_image
         )
         self.transitions = ReplicaTransitions(
             self.broker_id,
@@ -328,7 +320,7 @@ class ReplicaManager(PartitionTable):
         changed = {name for kind, name in delta.configs if kind == _TOPIC}
         if delta.configs:
             self._configure_quotas()
-        if self._changes_defaults(delta):
+        if delta.changes_options_of(self.broker_id):
             changed.update(topic for topic, _ in self.partitions)
             self.fetchers.configure(lambda: list(self.partitions.values()))
         if changed:
@@ -348,7 +340,7 @@ class ReplicaManager(PartitionTable):
         """Before an ISR of the same delta, as the controller's ELR counts on them already (KIP-966): a leader
         that took a smaller ISR first would commit what members of the ELR do not have."""
         hosted: Iterable[Hosted] = self.of_topics(name for kind, name in delta.configs if kind == _TOPIC)
-        if self._changes_defaults(delta):
+        if delta.changes_options_of(self.broker_id):
             self.storage.forget_defaults()
             hosted = self.partitions.values()
         options_of = cache(self.storage.topic_options)
@@ -356,13 +348,6 @@ class ReplicaManager(PartitionTable):
             self._configure_alone(
                 partition, lambda each: each.set_min_isr(options_of(each.topic).min_insync_replicas)
             )
-
-    def _changes_defaults(self, delta: Delta) -> bool:
-        """Whether options of brokers, which topics without their own take over, may be others."""
-        return any(
-            kind == ConfigResource.BROKER and name in ("", str(self.broker_id))
-            for kind, name in delta.configs
-        )
 
     def _configure(self, partition: Hosted) -> None:
         options = self.storage.topic_options(partition.topic)
