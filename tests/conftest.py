@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import tarfile
 from collections.abc import Iterator
@@ -46,13 +47,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# The mark of a module, alone or in a list.
+_GROUP = r"^pytestmark = (?:\[\s*)?pytest\.mark\.xdist_group\("
+
+
 @cache
 def _is_one_group(path: str) -> bool:
     """Whether the tests of this file are marked as a group, because they share a cluster.
 
     pytest-xdist 3.8 passes the mark on in the ids of tests, which pytest 9.2 does not let it change.
     """
-    return "pytestmark = pytest.mark.xdist_group(" in (PROJECT / path).read_text("utf-8")
+    return re.search(_GROUP, (PROJECT / path).read_text("utf-8"), re.M) is not None
 
 
 class OneProcessForEachGroup(LoadScopeScheduling):
