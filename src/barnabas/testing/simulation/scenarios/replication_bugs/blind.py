@@ -40,7 +40,7 @@ def deposed_acknowledges() -> Iterator[None]:
         yield
 
 
-@_planted("a replica that crashed stays eligible", 9)
+@_planted("a replica that crashed stays eligible", 184)
 def crashed_is_eligible() -> Iterator[None]:
     """It joins the ELR with the log that a power loss has left (KIP-966)."""
     healthy = PartitionChange._update_elr

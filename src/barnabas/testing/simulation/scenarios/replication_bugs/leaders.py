@@ -198,7 +198,7 @@ def folder_kept() -> Iterator[None]:
         yield
 
 
-@_planted("a restarted broker stays in the ISR", 9)
+@_planted("a restarted broker stays in the ISR", 115)
 def restart_keeps_isr() -> Iterator[None]:
     """A broker registers again, and its partitions are left as they were."""
     with patched(brokers, "_handle_shutdown", lambda *_: []):
