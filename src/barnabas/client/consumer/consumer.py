@@ -27,12 +27,12 @@ from barnabas.client.errors.local import KafkaTimeoutError
 from barnabas.client.model import TopicPartition, as_partitions, check_topic
 from barnabas.client.retries import Deadline
 from barnabas.client.types.serializers import DeserializerGiven
-from barnabas.client.types.statistics import ConsumerStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.types.options import ConsumerOptions
+    from barnabas.client.types.statistics import ConsumerStatistics
 
 logger = logging.getLogger(__name__)
 
@@ -277,6 +277,8 @@ class Consumer(Seeking, Committing, Generic[K, V]):
 
     def statistics(self) -> ConsumerStatistics:
         """Return how much was read and what is left; cheap enough for a metrics endpoint."""
+        from barnabas.client.types.statistics import ConsumerStatistics
+
         lag = {partition: self.current_lag(partition) for partition in self._subscription.partitions}
         return ConsumerStatistics(self._out.returned_count, lag)
 

@@ -6,7 +6,7 @@ Without IO, like `connection`: the client runs it on asyncio, a broker towards i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas import __version__
 from barnabas.base.errors import ErrorCode
@@ -23,8 +23,10 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.schema import Message, Versions
-from barnabas.security.sasl.client import ClientExchange
 from barnabas.security.sasl.exchange import SaslExchangeError
+
+if TYPE_CHECKING:
+    from barnabas.security.sasl.client import ClientExchange
 
 SOFTWARE_NAME = "barnabas"
 # With version 0 the tokens would follow without headers (KIP-152).

@@ -42,15 +42,18 @@ from barnabas.client.producer.transactions import State, Transactions
 from barnabas.client.producer.undelivered import Undelivered
 from barnabas.client.retries import Deadline
 from barnabas.client.types.serializers import SerializerGiven
-from barnabas.client.types.statistics import ProducerStatistics
 from barnabas.runtime.loop.loop_services import loop_services
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer import Consumer
     from barnabas.client.processing.transaction import Transaction
     from barnabas.client.types.options import ProducerOptions
+    from barnabas.client.types.statistics import ProducerStatistics
 
 logger = logging.getLogger(__name__)
+
+# The default, told from others by identity: a comparison costs more for every record.
+_NO_HEADERS: HeadersGiven = ()
 
 
 class Producer(Generic[K, V]):
@@ -131,7 +134,7 @@ class Producer(Generic[K, V]):
         # else is a TypeError there, and the slow path serializes it.
         queues = self._quick.get(topic)
         if queues is not None and (on_delivery is None or callable(on_delivery)):
-            if partition is None and headers == () and timestamp_ms is None:
+            if partition is None and headers is _NO_HEADERS and timestamp_ms is None:
                 try:
                     if key is None:
                         queue = queues.sticky
@@ -139,7 +142,7 @@ class Producer(Generic[K, V]):
                         queue = queues.queues[key_partition(key, queues.count)]  # type: ignore[arg-type]
                     batch = queue.open
                     # A text would come into the batch half written, and spoil the records of others.
-                    if batch is not None and (value is None or type(value) is bytes):
+                    if batch is not None and (type(value) is bytes or value is None):
                         time_ms = self._now_ns() // NS_PER_MS
                         delivery = batch.take(time_ms, key, value, ())  # type: ignore[arg-type]
                         if delivery is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.base.errors import ErrorCode, KafkaError
 from barnabas.batch.records import NO_PRODUCER_ID, NO_SEQUENCE
@@ -24,10 +24,12 @@ from barnabas.client.producer.identity import Identity
 from barnabas.client.producer.produce_request import produce_request, refusal_text, responses_by_partition
 from barnabas.client.producer.sequences import is_later, sequence_after
 from barnabas.client.producer.undelivered import Undelivered
-from barnabas.client.types.statistics import ProducerStatistics
 from barnabas.config.settings import Settings
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.client.types.statistics import ProducerStatistics
 
 PRODUCE_KEY = ProduceRequest.schema.key or 0
 # The last version in which the client adds partitions to a transaction beforehand (KIP-890).
@@ -226,6 +228,8 @@ class Sender:
         )
 
     def statistics(self) -> ProducerStatistics:
+        from barnabas.client.types.statistics import ProducerStatistics
+
         waiting = (batch for batch in self._accumulator.incomplete if batch.parts is None)
         return ProducerStatistics(
             records_delivered=self.records_delivered,
