@@ -343,13 +343,32 @@ def test_without_a_free_descriptor_accepting_waits_instead_of_spinning(
         serve_until(network.reactor, lambda: server.received == b"now")
 
 
+def lowest_of_a_row(taken: ExitStack) -> int:
+    """The lowest free descriptor, after which 30 more are free: gaps between others are filled."""
+    row: list[socket.socket] = []
+    while len(row) <= 30:
+        opened = socket.socket()
+        if row and opened.fileno() != row[-1].fileno() + 1:
+            for each in row:
+                taken.enter_context(each)
+            row.clear()
+        row.append(opened)
+    for each in row:
+        each.close()
+    with socket.socket() as lowest:
+        return lowest.fileno()
+
+
 def test_the_last_descriptors_are_not_for_connections(
     reactor: Reactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tcp, "ACCEPT_RETRY_MS", 1)
-    with socket.socket() as highest:
-        limits = NetworkLimits(connections_below=highest.fileno() + 10)
-    network = TcpNetwork(reactor, limits=limits)
+    with ExitStack() as taken:
+        monkeypatch.setattr(tcp, "ACCEPT_RETRY_MS", 1)
+        limits = NetworkLimits(connections_below=lowest_of_a_row(taken) + 10)
+        _fill_and_empty(TcpNetwork(reactor, limits=limits), reactor)
+
+
+def _fill_and_empty(network: TcpNetwork, reactor: Reactor) -> None:
     handlers: list[Collect] = []
 
     def accept(peer: Address) -> Collect:
