@@ -152,3 +152,11 @@ def test_full_buckets_are_forgotten_when_there_are_too_many(monkeypatch: pytest.
     lab.wait(15)
     assert ask(lab, creation(next(name)), CREATE_STRICT, "fourth")[1] == [0], "the second's is forgotten"
     assert ask(lab, creation(next(name)), CREATE_STRICT, "debtor")[1] == [EXCEEDED]
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-7])
+def test_the_longest_throttle_time_fits_its_field(rate: float) -> None:
+    bucket = mutation_quotas.TokenBucket(tokens=0, rate=rate, capacity=0, updated_ns=0)
+    quota = mutation_quotas.MutationQuota(bucket, is_strict=False)
+    quota.record(1_000)
+    assert quota.throttle_ms == 2**31 - 1

@@ -20,6 +20,9 @@ MUTATION = "controller_mutation_rate"
 MAX_BUCKETS = 10_000
 _TOO_MANY = "\0too many"
 _NS_PER_S = 1_000_000_000
+MAX_THROTTLE_MS = 2**31 - 1
+# A znode that somebody wrote by hand may say 0.
+_LEAST_RATE = 1e-9
 
 
 @dataclass(slots=True)
@@ -65,7 +68,8 @@ class MutationQuota:
             self.throttle_ms = self._wait_ms()
 
     def _wait_ms(self) -> int:
-        return round(-self._bucket.tokens / self._bucket.rate * 1000)
+        # A rate close to 0 would take longer than the field of the response can say.
+        return min(round(-self._bucket.tokens / max(self._bucket.rate, _LEAST_RATE) * 1000), MAX_THROTTLE_MS)
 
 
 class NoMutationQuota:

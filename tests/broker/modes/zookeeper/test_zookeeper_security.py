@@ -78,6 +78,12 @@ def test_the_login_is_the_section_client_of_the_file_of_java(tmp_path: Path) -> 
     assert given.acl_of is kafka_acl
 
 
+def test_a_password_may_look_like_a_comment(tmp_path: Path) -> None:
+    text = f'Client {{ {MODULE} required username="kafka" password="a//b /* c */"; }}; // Done.'
+    given = read_zookeeper_security(settings(), properties(jaas(tmp_path, text)))
+    assert given.login == DigestLogin("kafka", "a//b /* c */")
+
+
 def test_the_section_may_have_another_name(tmp_path: Path) -> None:
     text = JAAS.replace("Client {", "Broker {")
     named = properties(jaas(tmp_path, text), **{"zookeeper.sasl.clientconfig": "Broker"})

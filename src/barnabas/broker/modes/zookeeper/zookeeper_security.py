@@ -38,6 +38,8 @@ CLIENT_SECTION = "zookeeper.sasl.clientconfig"
 DIGEST_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 # No file of a login, and no store, is larger; the limit is checked before the file is read.
 MAX_FILE_BYTES = 16 << 20
+# A password in quotes may look as if it had a comment in it: it is kept.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _SET_ACL = "zookeeper.set.acl"
 _PEM = "PEM"
 _PEM_START = b"-----BEGIN"
@@ -74,9 +76,7 @@ def _login(java_property: Callable[[str], str | None]) -> DigestLogin | None:
     if path is None:
         return None
     name = java_property(CLIENT_SECTION) or "Client"
-    text = re.sub(
-        r"//[^\n]*|/\*.*?\*/", "", _read(LOGIN_CONFIG, path).decode("utf-8", "replace"), flags=re.DOTALL
-    )
+    text = _COMMENT.sub(lambda found: found[1] or "", _read(LOGIN_CONFIG, path).decode("utf-8", "replace"))
     section = re.search(rf"(?:^|[;\s}}]){re.escape(name)}\s*\{{(.*?)\}}\s*;", text, re.DOTALL)
     if section is None:
         return None
